@@ -1,0 +1,167 @@
+"""Every error the library raises.
+
+    TenxGraphError
+    ├── StorageError                 a checkpointer or store could not do what it was asked
+    │   ├── StaleStateError          another run committed first, or the thread is gone
+    │   ├── ThreadOwnershipError     the thread belongs to another user
+    │   ├── TransientStorageError    the database is away; the same call may succeed later
+    │   ├── SchemaVersionError       the tables are missing, older or newer than this code
+    │   └── SerializationError       a value cannot be stored, or a stored one not be read
+    │       └── UnknownTypeError     stored data names a type that is not registered
+    ├── GraphError                   a graph cannot be built or run
+    │   ├── NodeError                a node raised, timed out or returned nonsense
+    │   ├── GraphRecursionError      a run took more steps than `recursion_limit`
+    │   ├── ToolError                a tool call cannot be carried out
+    │   └── PendingInterruptError    the thread waits for an answer, not for a message
+    └── StoreError                   the long-term memory is unavailable or refuses the request
+
+Every message says what happened, to which thread, and what to do about it.
+"""
+
+from typing import Any
+
+__all__ = [
+    "GraphError",
+    "GraphRecursionError",
+    "NodeError",
+    "PendingInterruptError",
+    "SchemaVersionError",
+    "SerializationError",
+    "StaleStateError",
+    "StorageError",
+    "StoreError",
+    "TenxGraphError",
+    "ThreadOwnershipError",
+    "ToolError",
+    "TransientStorageError",
+    "UnknownTypeError",
+]
+
+
+class TenxGraphError(Exception):
+    """The root of every error raised on purpose by tenxgraph."""
+
+
+class StorageError(TenxGraphError):
+    """A checkpointer could not do what it was asked.
+
+    Attributes:
+        code: a short, stable name for the cause, for programs.
+        context: what it happened to (thread, version, object), for logs. Never holds secrets.
+    """
+
+    code = "storage_error"
+
+    def __init__(self, message: str, *, code: str | None = None, **context: Any) -> None:
+        super().__init__(message)
+        if code is not None:
+            self.code = code
+        self.context = context
+
+
+class StaleStateError(StorageError):
+    """Another run committed first; nothing of this write was persisted.
+
+    Attributes:
+        thread_id: the thread.
+        expected_version: the version this run read, or `None` where only the thread's life counts.
+        current_version: the version found, or `None` if the thread is gone.
+    """
+
+    code = "stale_state"
+
+    def __init__(
+        self, thread_id: str, expected_version: int | None, current_version: int | None
+    ) -> None:
+        found = (
+            "the thread is gone" if current_version is None else f"found version {current_version}"
+        )
+        expected = (
+            "expected the thread as it was read"
+            if expected_version is None
+            else f"expected version {expected_version}"
+        )
+        super().__init__(
+            f"Thread {thread_id!r} changed under this run: {expected}, {found}. Nothing was "
+            "written. Read the state again and retry.",
+            thread_id=thread_id,
+            expected_version=expected_version,
+            current_version=current_version,
+        )
+        self.thread_id = thread_id
+        self.expected_version = expected_version
+        self.current_version = current_version
+
+
+class ThreadOwnershipError(StorageError):
+    """The thread belongs to another user; nothing was written."""
+
+    code = "thread_ownership"
+
+    def __init__(self, thread_id: str) -> None:
+        super().__init__(
+            f"Thread {thread_id!r} belongs to another user. Nothing was written. Use a "
+            "`thread_id` of your own.",
+            thread_id=thread_id,
+        )
+        self.thread_id = thread_id
+
+
+class TransientStorageError(StorageError):
+    """The database cannot be reached or did not answer in time; the same call may succeed later."""
+
+    code = "transient"
+
+
+class SchemaVersionError(StorageError):
+    """The tables are missing, older or newer than this version of tenxgraph expects."""
+
+    code = "schema_version"
+
+
+class SerializationError(StorageError):
+    """A value cannot be stored as it is, or a stored value cannot be read as what it should be.
+
+    Attributes:
+        path: where in the value, such as `state.extra['fn']`.
+    """
+
+    code = "serialization"
+
+    def __init__(self, message: str, *, path: str = "", **context: Any) -> None:
+        super().__init__(message, path=path, **context)
+        self.path = path
+
+
+class UnknownTypeError(SerializationError):
+    """Stored data names a type that this process has not registered; no class is ever imported."""
+
+    code = "unknown_type"
+
+
+class GraphError(TenxGraphError):
+    """A graph cannot be built or run as described."""
+
+
+class NodeError(GraphError):
+    """A node raised, timed out or returned something that is no update of the state."""
+
+    def __init__(self, message: str, *, node: str) -> None:
+        super().__init__(message)
+        self.node = node
+
+
+class GraphRecursionError(GraphError):
+    """A run took more steps than its `recursion_limit`."""
+
+
+class ToolError(GraphError):
+    """A tool call cannot be carried out."""
+
+
+class PendingInterruptError(GraphError):
+    """The thread waits for an answer to an interrupt, and got a message instead."""
+
+
+class StoreError(TenxGraphError):
+    """The long-term memory is unavailable, or cannot be used as it is set up."""
