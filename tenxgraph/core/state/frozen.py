@@ -1,0 +1,50 @@
+"""Read-only dict and list, so that a message can be shared and is encoded once in its life."""
+
+from typing import Any, NoReturn
+
+__all__ = ["FrozenDict", "FrozenList", "freeze"]
+
+
+def _refuse(self: Any, *_args: Any, **_kwargs: Any) -> NoReturn:
+    message = (
+        "Messages are immutable. Make an edited copy with `message.model_copy(update={...})`, "
+        "and build the new value from a plain copy (`dict(value)`, `list(value)`)."
+    )
+    raise TypeError(message)
+
+
+class FrozenDict(dict[str, Any]):
+    """A dict that compares and reads like any other, and refuses every change."""
+
+    __slots__ = ()
+    __setitem__ = __delitem__ = __ior__ = _refuse
+    clear = pop = popitem = setdefault = update = _refuse
+
+    def __reduce__(self) -> tuple[type, tuple[dict[str, Any]]]:
+        return FrozenDict, (dict(self),)
+
+    def __copy__(self) -> "FrozenDict":
+        return self
+
+
+class FrozenList(list[Any]):
+    """A list that compares and reads like any other, and refuses every change."""
+
+    __slots__ = ()
+    __setitem__ = __delitem__ = __iadd__ = __imul__ = _refuse
+    append = extend = insert = remove = pop = clear = sort = reverse = _refuse
+
+    def __reduce__(self) -> tuple[type, tuple[list[Any]]]:
+        return FrozenList, (list(self),)
+
+    def __copy__(self) -> "FrozenList":
+        return self
+
+
+def freeze(value: Any) -> Any:
+    """Copy plain dicts and lists, at every depth, into their read-only forms."""
+    if type(value) is dict:
+        return FrozenDict((key, freeze(item)) for key, item in value.items())
+    if type(value) is list:
+        return FrozenList(freeze(item) for item in value)
+    return value

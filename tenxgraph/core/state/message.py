@@ -1,0 +1,162 @@
+"""Message: a role and its blocks. Immutable: an edit is a copy under the same `message_id`."""
+
+from collections.abc import Iterable, Mapping
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Self
+from uuid import uuid4
+
+from pydantic import AwareDatetime, Field, model_validator
+
+from tenxgraph.core.state import openai_format
+from tenxgraph.core.state.blocks import (
+    ContentBlock,
+    Frozen,
+    FrozenObject,
+    Text,
+    TextBlock,
+    ToolCall,
+    ToolResultBlock,
+    _Value,
+)
+
+__all__ = ["Message", "Role", "TokenUsages"]
+
+Role = Literal["user", "assistant", "system", "tool"]
+
+
+class TokenUsages(_Value):
+    """What one model call consumed, in tokens."""
+
+    prompt_tokens: int = 0
+    completion_tokens: int = 0
+    total_tokens: int = 0
+    reasoning_tokens: int = 0
+    cached_tokens: int = 0
+
+    def __add__(self, other: "TokenUsages") -> "TokenUsages":
+        return TokenUsages(
+            **{name: getattr(self, name) + getattr(other, name) for name in type(self).model_fields}
+        )
+
+
+class Stored(NamedTuple):
+    """Where a message is kept: the life of its thread, and its number there."""
+
+    generation: str
+    seq: int
+
+
+def new_message_id() -> str:
+    """A fresh id: 32 hexadecimal digits."""
+    return uuid4().hex
+
+
+class Message(_Value):
+    """One message of a conversation."""
+
+    # Not fields: a copy starts without them, and they take no part in equality.
+    __slots__ = ("_encoded", "_stored")
+
+    if TYPE_CHECKING:
+        _encoded: str
+        _stored: Stored
+
+    message_id: str = Field(default_factory=new_message_id, min_length=1, max_length=255)
+    role: Role
+    content: tuple[ContentBlock, ...] = ()
+    tool_calls: tuple[ToolCall, ...] = ()
+    tool_call_id: str | None = None
+    reasoning: Text | None = None
+    timestamp: AwareDatetime = Field(default_factory=lambda: datetime.now(UTC))
+    metadata: FrozenObject = Field(default_factory=dict)
+    usages: TokenUsages | None = None
+    raw: Frozen = None
+    """What the provider sent and no other field holds."""
+
+    @model_validator(mode="after")
+    def _id_is_storable(self) -> Self:
+        if "\x00" in self.message_id:
+            message = "`message_id` must not contain NUL characters."
+            raise ValueError(message)
+        return self
+
+    @classmethod
+    def text_message(
+        cls, content: str, role: Role = "user", message_id: str | None = None
+    ) -> "Message":
+        """Make a message of plain text, by default the user's."""
+        return cls(**_identity(message_id), role=role, content=(TextBlock(text=content),))
+
+    @classmethod
+    def assistant(
+        cls,
+        text: str | None = None,
+        tool_calls: Iterable[ToolCall] = (),
+        *,
+        message_id: str | None = None,
+        usages: TokenUsages | None = None,
+    ) -> "Message":
+        """Make a model's answer: a text, tool calls, or both."""
+        return cls(
+            **_identity(message_id),
+            role="assistant",
+            content=() if text is None else (TextBlock(text=text),),
+            tool_calls=tuple(tool_calls),
+            usages=usages,
+        )
+
+    @classmethod
+    def tool_message(
+        cls,
+        content: Any,
+        tool_call_id: str = "",
+        *,
+        name: str | None = None,
+        is_error: bool = False,
+        message_id: str | None = None,
+    ) -> "Message":
+        """Make the answer to a tool call; `content` is the tool's result, or blocks."""
+        blocks = tuple(content) if _are_blocks(content) else None
+        if blocks is None:
+            result = ToolResultBlock(
+                call_id=tool_call_id, name=name, output=content, is_error=is_error
+            )
+            blocks = (result,)
+        return cls(**_identity(message_id), role="tool", content=blocks, tool_call_id=tool_call_id)
+
+    @classmethod
+    def from_openai(
+        cls, message: Mapping[str, Any] | Any, *, message_id: str | None = None
+    ) -> "Message":
+        """Make a message from OpenAI's chat format: a dict, or the client's own object.
+
+        Raises:
+            ValueError: the role is none of OpenAI's.
+        """
+        return cls(**_identity(message_id), **openai_format.read(message))
+
+    def to_openai(self) -> dict[str, Any]:
+        """The message in OpenAI's chat format."""
+        return openai_format.write(self)
+
+    def text(self) -> str:
+        """All that the message says in words: its texts, and the results of tools as text."""
+        return openai_format.text_of(self.content)
+
+    def model_copy(self, *, update: Mapping[str, Any] | None = None, deep: bool = False) -> Self:
+        """An edited copy, checked like a new message."""
+        if not update:
+            return super().model_copy(deep=deep)
+        return self.model_validate({**self.__dict__, **update})
+
+
+def _identity(message_id: str | None) -> dict[str, Any]:
+    return {} if message_id is None else {"message_id": message_id}
+
+
+def _are_blocks(content: Any) -> bool:
+    return (
+        isinstance(content, list | tuple)
+        and len(content) > 0
+        and all(isinstance(block, _Value) for block in content)
+    )

@@ -1,0 +1,125 @@
+"""How a state and its messages become text, and text becomes them again."""
+
+import json
+from collections.abc import Sequence
+from typing import Any, Generic, TypeVar
+
+from pydantic import BaseModel, TypeAdapter, ValidationError
+
+from tenxgraph.core.exceptions import SerializationError
+from tenxgraph.core.state.agent_state import AgentState
+from tenxgraph.core.state.codec import MARK, Codec, to_text
+from tenxgraph.core.state.message import Message, Stored
+
+__all__ = ["StateCodec"]
+
+StateT = TypeVar("StateT", bound=AgentState)
+
+_messages: TypeAdapter[list[Message]] = TypeAdapter(list[Message])
+
+
+class StateCodec(Codec, Generic[StateT]):
+    """The codec of one state class."""
+
+    def __init__(self, state_type: type[StateT]) -> None:
+        super().__init__(state_type)
+        self.state_type = state_type
+
+    def message_text(self, message: Message, path: str = "message") -> str:
+        """The message as JSON text; encoded once in a message's life.
+
+        Raises:
+            SerializationError: its metadata, or other free data, cannot be stored.
+        """
+        try:
+            return message._encoded
+        except AttributeError:
+            fields = self.fields(message, path, skip=("timestamp",))
+            kept = {name: value for name, value in fields.items() if value}
+            # Untagged, so that pydantic can read many messages at once without our decoder.
+            kept["timestamp"] = message.timestamp.isoformat()
+            text = to_text(kept, path)
+            object.__setattr__(message, "_encoded", text)
+            return text
+
+    def messages(
+        self, texts: Sequence[str], stored: Sequence[Stored] | None = None
+    ) -> list[Message]:
+        """Messages from their texts, each remembering its text and where it is stored."""
+        made = self._decode_messages(texts)
+        for message, text in zip(made, texts, strict=True):
+            object.__setattr__(message, "_encoded", text)
+        for message, place in zip(made, stored or (), strict=False):
+            object.__setattr__(message, "_stored", place)
+        return made
+
+    def _decode_messages(self, texts: Sequence[str]) -> list[Message]:
+        document = f"[{','.join(texts)}]"
+        if f'"{MARK}"' not in document:
+            try:
+                return _messages.validate_json(document)
+            except ValidationError:
+                pass  # a lone surrogate, which only Python's own parser reads; or worse, told below
+        try:
+            return [Message.model_validate(self.loads(text)) for text in texts]
+        except ValidationError as error:
+            raise SerializationError(f"A stored message cannot be read: {error}") from error
+
+    def state_fields(self, state: StateT) -> dict[str, Any]:
+        """The state without its context, as JSON, checked against its class.
+
+        Raises:
+            SerializationError: a field holds what its class does not allow, or what cannot be
+                stored.
+        """
+        self._check(state)
+        return self.fields(state, "state", skip=("context",))
+
+    def state(self, fields: dict[str, Any], context: list[Message]) -> StateT:
+        """The state from its decoded fields and its messages.
+
+        Raises:
+            SerializationError: the fields do not fit the class as it is now; names the field.
+        """
+        try:
+            return self.state_type.model_validate({**fields, "context": context}, by_name=True)
+        except ValidationError as error:
+            field, problem = _first_problem(error)
+            raise SerializationError(
+                f"field `{field}` does not fit {self.state_type.__qualname__}: {problem}",
+                path=f"state.{field}",
+            ) from error
+
+    def decode_fields(self, text: str) -> dict[str, Any]:
+        """The fields of a state from its text."""
+        fields = self.loads(text)
+        if not isinstance(fields, dict):
+            message = f"Stored state is a {type(fields).__name__}, not an object."
+            raise SerializationError(message)
+        return fields
+
+    def _check(self, state: BaseModel) -> None:
+        """Refuse what could be saved but never loaded: a list field set to None, say."""
+        values = {**state.__dict__, **(state.__pydantic_extra__ or {}), "context": []}
+        try:
+            self.state_type.model_validate(values, by_name=True)
+        except ValidationError as error:
+            field, problem = _first_problem(error)
+            message = f"`state.{field}` cannot be saved: {problem}"
+            raise SerializationError(message, path=f"state.{field}") from error
+
+
+def _first_problem(error: ValidationError) -> tuple[str, str]:
+    first = error.errors(include_url=False)[0]
+    return ".".join(map(str, first["loc"])) or "(state)", first["msg"]
+
+
+def parse_refs(value: Any) -> list[list[int]]:
+    """The context references of a stored state, or an error if they are none."""
+    if isinstance(value, list) and all(
+        isinstance(pair, list) and len(pair) == 2 and all(type(end) is int for end in pair)
+        for pair in value
+    ):
+        return value
+    message = f"Stored context is not a list of ranges: {json.dumps(value)[:80]}"
+    raise SerializationError(message, path="state.context")
