@@ -1,0 +1,6 @@
+"""Embeddings: what turns a text into the vector by which it is found."""
+
+from tenxgraph.storage.store.embedding.base import BaseEmbedding
+from tenxgraph.storage.store.embedding.openai import OpenAIEmbedding
+
+__all__ = ["BaseEmbedding", "OpenAIEmbedding"]

@@ -1,0 +1,267 @@
+"""A store in Mem0, which brings its own vector store and embeddings."""
+
+import asyncio
+import threading
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from datetime import UTC, datetime
+from typing import Any, TypeVar
+
+from tenxgraph._optional import require
+from tenxgraph.core.exceptions import StoreError
+from tenxgraph.storage.store.base import BaseStore
+from tenxgraph.storage.store.query import Where
+from tenxgraph.storage.store.records import (
+    MemoryPage,
+    MemorySearchResult,
+    MemoryType,
+    WriteMode,
+    merged_metadata,
+)
+from tenxgraph.storage.store.scope import Scope, is_derived_id, is_memory_id
+
+__all__ = ["Mem0Store"]
+
+R = TypeVar("R")
+
+# Mem0 has no type hints; its classes are Any whether it is installed or not.
+Memory = Any
+Mem0Config = Any
+
+# Mem0 wants a user, an agent or a run for every memory; what belongs to an application alone has
+# none of them, so all memories share this run.
+_RUN = "tenxgraph"
+_LABELS = (
+    "agent_id",
+    "app_id",
+    "memory_type",
+    "category",
+    "memory_key",
+    "thread_id",
+    "message_id",
+    "tool_call_id",
+)
+_EVERYTHING = 100_000
+_LOCAL_PROVIDERS = ("qdrant", "chroma", "faiss")
+
+
+class Mem0Store(BaseStore):
+    """Keeps memories in Mem0 (`mem0ai`), with Mem0's configuration of database and embedder.
+
+    Texts are stored as they are: Mem0's own extraction of facts by a language model is not used,
+    since it may drop, merge or reword what an agent was asked to remember. Scores are Mem0's.
+
+    Mem0 makes the ids of memories itself, so two processes that store one key at the same moment
+    may both insert; each then removes the surplus, and one memory stays.
+
+    Mem0 reports usage to its makers unless the environment says `MEM0_TELEMETRY=False` before it
+    is imported.
+
+    Args:
+        config: a `mem0` `MemoryConfig`, or a dict of the same form.
+        app_id: the application that all memories belong to, in addition to the config's scope.
+
+    Raises:
+        ImportError: the package `mem0ai` is not installed.
+    """
+
+    def __init__(self, config: Mem0Config | Mapping[str, Any], app_id: str | None = None) -> None:
+        configs = require("mem0.configs.base", extra="mem0", wanted_by="Mem0Store")
+        is_dict = isinstance(config, Mapping)
+        self._config = configs.MemoryConfig(**config) if is_dict else config
+        self._app_id = app_id
+        self._memory: Memory = None
+        self._opening = threading.Lock()
+        self._keyed = threading.Lock()
+        self._threads = ThreadPoolExecutor(_workers(self._config), "tenxgraph-mem0")
+
+    async def asetup(self) -> None:
+        """Open Mem0 and its database."""
+        await self._run(lambda mem0: mem0)
+
+    async def _asave(
+        self, scope: Scope, records: list[MemorySearchResult], write_mode: WriteMode
+    ) -> list[str]:
+        def save(mem0: Memory) -> list[str]:
+            return [self._save(mem0, self._in_app(scope), one, write_mode) for one in records]
+
+        return await self._run(save)
+
+    async def _asearch(
+        self, scope: Scope, query: str, where: Where, limit: int
+    ) -> list[MemorySearchResult]:
+        filters = _filters(self._in_app(scope), where)
+        # Mem0's own default is to drop all that scores below 0.1.
+        found = await self._run(
+            lambda mem0: mem0.search(query, filters=filters, top_k=limit, threshold=0.0)
+        )
+        memories = [_memory(item) for item in found["results"]]
+        return sorted(memories, key=lambda memory: -memory.score)
+
+    async def _afetch(self, scope: Scope, ids: Sequence[str]) -> list[MemorySearchResult]:
+        own = [memory_id for memory_id in ids if is_memory_id(memory_id)]
+        items = await self._run(lambda mem0: [mem0.get(memory_id) for memory_id in own])
+        memories = [_memory(item) for item in items if item is not None]
+        return [memory for memory in memories if self._in_app(scope).holds(memory)]
+
+    async def _akeyed(self, scope: Scope, memory_key: str) -> MemorySearchResult | None:
+        derived = self._in_app(scope).id_for("key", memory_key)
+        found = await self._run(lambda mem0: _derived(mem0, self._in_app(scope), derived))
+        return found[0] if found else None
+
+    async def _apage(self, scope: Scope, limit: int, cursor: str | None) -> MemoryPage:
+        filters = _filters(self._in_app(scope), {})
+        # Mem0 has no cursors, so a page is cut from the whole.
+        listed = await self._run(lambda mem0: mem0.get_all(filters=filters, top_k=_EVERYTHING))
+        memories = sorted(map(_memory, listed["results"]), key=lambda memory: memory.id)
+        rest = [memory for memory in memories if memory.id > (cursor or "")]
+        page = rest[:limit]
+        return MemoryPage(page, page[-1].id if len(rest) > limit else None)
+
+    async def _areplace(self, scope: Scope, record: MemorySearchResult) -> None:
+        await self._run(
+            lambda mem0: mem0.update(
+                record.id, text=record.content, metadata={"metadata": record.metadata}
+            )
+        )
+
+    async def _aremove(self, scope: Scope, ids: Sequence[str]) -> None:
+        def remove(mem0: Memory) -> None:
+            for memory_id in ids:
+                _remove(mem0, memory_id)
+
+        await self._run(remove)
+
+    async def _aclose(self) -> None:
+        memory, self._memory = self._memory, None
+        if memory is None:
+            return
+        client = getattr(memory.vector_store, "client", None)
+        closing = [memory.close, getattr(client, "close", None)]
+        for close in filter(None, closing):
+            await asyncio.wrap_future(self._threads.submit(close))
+
+    def _in_app(self, scope: Scope) -> Scope:
+        return Scope(scope.user_id, scope.agent_id, scope.app_id or self._app_id)
+
+    def _save(
+        self, mem0: Memory, scope: Scope, record: MemorySearchResult, write_mode: WriteMode
+    ) -> str:
+        if not is_derived_id(record.id):
+            return _insert(mem0, scope, record, None)
+        key = record.memory_key
+        derived = record.id if key is None else scope.id_for("key", key)
+        with self._keyed:
+            return _save_derived(mem0, scope, record, derived, write_mode)
+
+    async def _run(self, work: Callable[[Memory], R]) -> R:
+        def job() -> R:
+            try:
+                return work(self._opened())
+            except Exception as error:
+                # Mem0 passes on whatever its database, embedder and history raise.
+                raise StoreError(f"Mem0 failed. {type(error).__name__}: {error}") from error
+
+        return await asyncio.wrap_future(self._threads.submit(job))
+
+    def _opened(self) -> Memory:
+        with self._opening:
+            if self._memory is None:
+                mem0 = require("mem0", extra="mem0", wanted_by="Mem0Store")
+                self._memory = mem0.Memory(self._config)
+            return self._memory
+
+
+def _workers(config: Mem0Config) -> int:
+    """One thread for a database inside this process, which must not run beside itself."""
+    database = config.vector_store
+    settings = database.config
+    remote = any(getattr(settings, name, None) for name in ("url", "host", "client"))
+    return 1 if database.provider in _LOCAL_PROVIDERS and not remote else 8
+
+
+def _save_derived(
+    mem0: Memory,
+    scope: Scope,
+    record: MemorySearchResult,
+    derived: str,
+    write_mode: WriteMode,
+) -> str:
+    """Write the one memory that a key may have, and remove what another process added beside it."""
+    existing = _derived(mem0, scope, derived)
+    if not existing:
+        _insert(mem0, scope, record, derived)
+    elif record.memory_key is not None:
+        metadata = merged_metadata(existing[0].metadata, record.metadata, write_mode)
+        labels = _labels(scope, record, derived) | {"metadata": metadata}
+        del labels["created_at"]
+        mem0.update(existing[0].id, text=record.content, metadata=labels)
+    kept, *surplus = _derived(mem0, scope, derived)
+    for memory in surplus:
+        _remove(mem0, memory.id)
+    return kept.id
+
+
+def _derived(mem0: Memory, scope: Scope, derived: str) -> list[MemorySearchResult]:
+    filters = _filters(scope, {}) | {"derived_id": derived}
+    listed = mem0.get_all(filters=filters, top_k=100)
+    return sorted(map(_memory, listed["results"]), key=lambda memory: memory.id)
+
+
+def _insert(mem0: Memory, scope: Scope, record: MemorySearchResult, derived: str | None) -> str:
+    added = mem0.add(
+        record.content,
+        user_id=scope.user_id,
+        agent_id=scope.agent_id,
+        run_id=_RUN,
+        metadata=_labels(scope, record, derived),
+        infer=False,
+    )
+    return str(added["results"][0]["id"])
+
+
+def _remove(mem0: Memory, memory_id: str) -> None:
+    if mem0.get(memory_id) is not None:
+        mem0.delete(memory_id)
+
+
+def _labels(scope: Scope, record: MemorySearchResult, derived: str | None) -> dict[str, Any]:
+    texts = {name: getattr(record, name) for name in _LABELS if name not in ("agent_id", "app_id")}
+    texts |= {"app_id": scope.app_id, "derived_id": derived}
+    return {
+        "owner": scope.user_id or "",
+        "created_at": record.created_at.isoformat(),
+        "metadata": record.metadata,
+        **{name: value for name, value in texts.items() if value is not None},
+    }
+
+
+def _filters(scope: Scope, where: Where) -> dict[str, Any]:
+    wanted: dict[str, Any] = scope.owned()
+    if not scope.user_id:
+        wanted |= {"run_id": _RUN, "owner": ""}
+    for name, values in where.items():
+        wanted[name] = values[0] if len(values) == 1 else {"in": values}
+    return wanted
+
+
+def _memory(item: Mapping[str, Any]) -> MemorySearchResult:
+    told = item.get("metadata") or {}
+    texts = {name: told[name] for name in _LABELS if told.get(name)}
+    texts["memory_type"] = MemoryType.parse(texts.get("memory_type")).value
+    created = _time(item.get("created_at"))
+    return MemorySearchResult(
+        id=str(item["id"]),
+        content=str(item["memory"]),
+        score=1.0 if item.get("score") is None else min(1.0, max(0.0, item["score"])),
+        user_id=item.get("user_id") or None,
+        metadata=told.get("metadata") or {},
+        created_at=created,
+        updated_at=_time(item.get("updated_at")) if item.get("updated_at") else created,
+        **(texts | ({"agent_id": item["agent_id"]} if item.get("agent_id") else {})),
+    )
+
+
+def _time(value: str | None) -> datetime:
+    parsed = datetime.fromisoformat(value) if value else datetime.fromtimestamp(0, UTC)
+    return parsed if parsed.tzinfo else parsed.replace(tzinfo=UTC)

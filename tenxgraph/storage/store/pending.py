@@ -1,0 +1,219 @@
+"""Background writes that are not lost: kept, ordered, repeated, and waited for before the end."""
+
+import asyncio
+import contextlib
+import logging
+from collections import deque
+from collections.abc import AsyncIterator
+from concurrent.futures import Future
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from tenxgraph.storage.store import writer_thread
+from tenxgraph.storage.store.pending_write import PendingLog, PendingWrite
+from tenxgraph.storage.store.scope import Config, Scope
+
+if TYPE_CHECKING:
+    from tenxgraph.storage.store.base import BaseStore
+
+__all__ = [
+    "FailedWrite",
+    "PendingWrites",
+    "WriteStats",
+    "arecover",
+]
+
+logger = logging.getLogger("tenxgraph.store")
+
+_RETRY_DELAYS = (0.1, 0.5, 2.0)
+_ATTEMPT_TIMEOUT = 60.0
+_AT_ONCE = 8
+_KEPT_FAILURES = 100
+
+
+@dataclass(frozen=True, slots=True)
+class FailedWrite:
+    """A write that was promised and did not land."""
+
+    write: PendingWrite
+    reason: str
+
+    def __str__(self) -> str:
+        return f"{self.write} ({self.reason})"
+
+
+@dataclass(slots=True)
+class WriteStats:
+    """What became of a store's background writes since the process began."""
+
+    scheduled: int = 0
+    landed: int = 0
+    retried: int = 0
+    failed: int = 0
+
+
+class PendingWrites:
+    """The background writes of one store.
+
+    Writes of one scope that name a memory, by key or by id, are carried out one after the other in
+    the order in which they were submitted. New memories without a key depend on nothing and go
+    side by side. They run in a thread of their own, so they outlive the event loop that asked for
+    them, and are waited for when the interpreter ends.
+
+    Args:
+        store: where the writes go.
+        limit: how many may be on their way; a further one waits for room before it is accepted.
+    """
+
+    def __init__(self, store: "BaseStore", limit: int = 1_000) -> None:
+        self.stats = WriteStats()
+        self._store = store
+        self._limit = limit
+        self._failures: dict[Scope, deque[FailedWrite]] = {}
+        self.forget_parent()
+        writer_thread.watch(self)
+
+    def forget_parent(self) -> None:
+        """Begin with nothing on its way, as a forked child does: its parent carries those out."""
+        self._open: dict[Future[None], PendingWrite] = {}
+        self._tails: dict[Scope, asyncio.Task[None]] = {}
+        self._slots = asyncio.Semaphore(_AT_ONCE)
+
+    def __len__(self) -> int:
+        return len(self._open)
+
+    async def submit(self, write: PendingWrite, log: PendingLog | None = None) -> None:
+        """Promise a write: once this returns, it is carried out, or its failure is made known."""
+        while len(self._open) >= self._limit:
+            await self._wait(list(self._open), None, asyncio.FIRST_COMPLETED)
+        if log is not None:
+            await log.begin(write)
+        self.resubmit(write, log)
+
+    def resubmit(self, write: PendingWrite, log: PendingLog | None = None) -> None:
+        """Carry out a write that the log has kept already."""
+        self.stats.scheduled += 1
+        future = writer_thread.run(self._carry_out(write, log))
+        self._open[future] = write
+        future.add_done_callback(self._done)
+
+    async def flush(self, scope: Scope | None = None, timeout: float | None = None) -> int:
+        """Wait for the writes that were submitted so far.
+
+        Args:
+            scope: only those that can touch this scope's memories.
+            timeout: seconds to wait at most.
+
+        Returns:
+            How many are still on their way when the time is up.
+        """
+        futures = self._futures(scope)
+        if not futures:
+            return 0
+        await self._wait(futures, timeout, asyncio.ALL_COMPLETED)
+        return sum(not future.done() for future in futures)
+
+    def take_failures(self, scope: Scope) -> list[FailedWrite]:
+        """The scope's writes that failed since this was last asked."""
+        return list(self._failures.pop(scope, ()))
+
+    def on_their_way(self) -> dict[Future[None], PendingWrite]:
+        """A snapshot of what has been submitted and has not ended."""
+        return self._open.copy()
+
+    def _futures(self, scope: Scope | None) -> list[Future[None]]:
+        writes = self._open.copy()
+        if scope is None:
+            return list(writes)
+        # A memory belongs to every scope it names, so a wider or narrower scope may see it too.
+        return [future for future, write in writes.items() if _overlap(write.scope, scope)]
+
+    async def _wait(self, futures: list[Future[None]], timeout: float | None, until: str) -> None:
+        # asyncio.wait, unlike wait_for, leaves the writes alone when the time is up or the caller
+        # is cancelled.
+        waiting = [asyncio.wrap_future(future) for future in futures]
+        await asyncio.wait(waiting, timeout=timeout, return_when=until)
+
+    def _done(self, future: Future[None]) -> None:
+        write = self._open.pop(future, None)
+        if future.cancelled() and write is not None:
+            self._fail(write, "cancelled")
+
+    async def _carry_out(self, write: PendingWrite, log: PendingLog | None) -> None:
+        async with self._turn(write), self._slots:
+            reason, final = await self._attempts(write)
+        if reason is None:
+            self.stats.landed += 1
+        else:
+            self._fail(write, reason)
+        if log is not None and (reason is None or final):
+            await self._note(write, log, reason)
+
+    @contextlib.asynccontextmanager
+    async def _turn(self, write: PendingWrite) -> AsyncIterator[None]:
+        """Hold this write's place among the ordered writes of its scope."""
+        task = asyncio.current_task()
+        if not write.ordered or task is None:
+            yield
+            return
+        scope = write.scope
+        before = self._tails.get(scope)
+        self._tails[scope] = task
+        try:
+            if before is not None:
+                await asyncio.wait([before])
+            yield
+        finally:
+            if self._tails.get(scope) is task:
+                del self._tails[scope]
+
+    async def _attempts(self, write: PendingWrite) -> tuple[str | None, bool]:
+        """Why the write did not land (`None` if it did), and whether it never can."""
+        for delay in (*_RETRY_DELAYS, None):
+            try:
+                async with asyncio.timeout(_ATTEMPT_TIMEOUT):
+                    await write.apply(self._store)
+            except (ValueError, TypeError, LookupError) as error:
+                return _reason(error), True
+            except Exception as error:  # noqa: BLE001 - any store's failure is retried and named
+                if delay is None:
+                    return _reason(error), False
+                self.stats.retried += 1
+                await asyncio.sleep(delay)
+            else:
+                return None, False
+        raise AssertionError("unreachable")
+
+    def _fail(self, write: PendingWrite, reason: str) -> None:
+        self.stats.failed += 1
+        failures = self._failures.setdefault(write.scope, deque(maxlen=_KEPT_FAILURES))
+        failures.append(FailedWrite(write, reason))
+        logger.error("A memory that was promised is not saved: %s. %s", write, reason)
+
+    async def _note(self, write: PendingWrite, log: PendingLog, reason: str | None) -> None:
+        try:
+            await (log.landed(write) if reason is None else log.refused(write, reason))
+        except Exception:
+            # The write has landed; at worst it is carried out once more, which changes nothing.
+            logger.warning("Could not note the end of a memory write: %s", write, exc_info=True)
+
+
+def _overlap(one: Scope, other: Scope) -> bool:
+    mine, theirs = one.owned(), other.owned()
+    return all(theirs.get(name, value) == value for name, value in mine.items())
+
+
+def _reason(error: Exception) -> str:
+    return f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
+
+
+async def arecover(store: "BaseStore", log: PendingLog, config: Config) -> int:
+    """Carry out what a process that died had promised in this thread; return how many there were.
+
+    They are submitted, not waited for: `store.aflush()` does that. Carrying out a write that had
+    landed after all makes no second memory.
+    """
+    writes = await log.pending(config)
+    for write in writes:
+        store.writes.resubmit(write, log)
+    return len(writes)

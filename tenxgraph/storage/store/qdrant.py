@@ -1,0 +1,289 @@
+"""A store in Qdrant: a folder of this machine, a server, or Qdrant Cloud."""
+
+import asyncio
+import os
+from collections.abc import Sequence
+from datetime import datetime
+from typing import TYPE_CHECKING, Any
+
+from tenxgraph._optional import require
+from tenxgraph.core.exceptions import StoreError
+from tenxgraph.storage.store.embedding.base import BaseEmbedding
+from tenxgraph.storage.store.qdrant_connection import LocalQdrant, QdrantConnection, RemoteQdrant
+from tenxgraph.storage.store.query import FILTER_FIELDS, Where
+from tenxgraph.storage.store.records import MemoryPage, MemorySearchResult
+from tenxgraph.storage.store.scope import Scope
+from tenxgraph.storage.store.scores import Distance, checked_distance, score_of
+from tenxgraph.storage.store.vector import VectorStore
+
+if TYPE_CHECKING:
+    from qdrant_client import models
+
+__all__ = ["QdrantStore", "create_local_qdrant_store", "create_remote_qdrant_store"]
+
+_TEXT_FIELDS = (
+    "user_id",
+    "agent_id",
+    "app_id",
+    "memory_type",
+    "category",
+    "memory_key",
+    "thread_id",
+    "message_id",
+    "tool_call_id",
+)
+_INDEXED = ("user_id", "agent_id", "app_id", *FILTER_FIELDS)
+# A point of 3,072 numbers is about 64 kB of JSON; Qdrant refuses requests beyond 32 MB.
+_POINTS_PER_REQUEST = 256
+
+
+class QdrantStore(VectorStore):
+    """Keeps memories in a Qdrant collection.
+
+    The collection is made at first use, for the embedding's dimension, with an index for every
+    field that is ever filtered on. One that exists must have been made for the same dimension,
+    distance and embedding model: `StoreError` otherwise, and it is left as it is.
+
+    Args:
+        embedding: makes the vectors.
+        path: a folder for a local Qdrant, which serves one process; or `":memory:"`.
+        host: a server's host.
+        port: the server's port, 6333 by default.
+        url: a server's URL, instead of host and port.
+        api_key: the server's key.
+        collection: the collection's name.
+        distance: `"cosine"`, `"dot"` or `"euclid"`; scores are 0 to 1 for each.
+        timeout: seconds that one request to a server may take.
+
+    Raises:
+        ValueError: not exactly one of `path`, `host` and `url` is given.
+        ImportError: the package `qdrant-client` is not installed.
+    """
+
+    def __init__(  # noqa: PLR0913 - the parameters of the public contract
+        self,
+        embedding: BaseEmbedding,
+        path: str | os.PathLike[str] | None = None,
+        host: str | None = None,
+        port: int | None = None,
+        url: str | None = None,
+        api_key: str | None = None,
+        collection: str = "tenxgraph_memories",
+        distance: Distance = "cosine",
+        *,
+        timeout: int = 10,
+    ) -> None:
+        require("qdrant_client", extra="qdrant", wanted_by="QdrantStore")
+        super().__init__(embedding)
+        self._distance = checked_distance(distance)
+        self._collection = collection
+        self._connection = _connection(path, host, port, url, api_key, timeout)
+        self._ready = False
+
+    def __repr__(self) -> str:
+        return f"QdrantStore({self._connection!r}, collection={self._collection!r})"
+
+    async def asetup(self) -> None:
+        """Make the collection and its indexes if need be, and check that it fits the embedding.
+
+        Raises:
+            StoreError: Qdrant is away, or the collection was made for another embedding.
+        """
+        if self._ready:
+            return
+        if not await self._call("collection_exists"):
+            await self._create()
+        info = await self._call("get_collection")
+        self._check_fits(info, await self.embedding.adimension())
+        if not self._connection.is_local:
+            await self._index(set(info.payload_schema or {}))
+        self._ready = True
+
+    async def _create(self) -> None:
+        from qdrant_client import models
+
+        size = await self.embedding.adimension()
+        vectors = models.VectorParams(size=size, distance=models.Distance(self._distance.title()))
+        try:
+            await self._call(
+                "create_collection",
+                vectors_config=vectors,
+                metadata={"embedding_model": self.embedding.model},
+            )
+        except StoreError:
+            # Another process was faster; whether what it made fits is checked like any other.
+            if not await self._call("collection_exists"):
+                raise
+
+    async def _index(self, existing: set[str]) -> None:
+        from qdrant_client import models
+
+        await asyncio.gather(
+            *(
+                self._call(
+                    "create_payload_index",
+                    field_name=name,
+                    field_schema=models.KeywordIndexParams(
+                        type=models.KeywordIndexType.KEYWORD, is_tenant=name == "user_id"
+                    ),
+                )
+                for name in _INDEXED
+                if name not in existing
+            )
+        )
+
+    def _check_fits(self, info: "models.CollectionInfo", dimension: int) -> None:
+        vectors = info.config.params.vectors
+        size, distance = getattr(vectors, "size", None), getattr(vectors, "distance", None)
+        made_by = (info.config.metadata or {}).get("embedding_model", self.embedding.model)
+        if size != dimension:
+            problem = f"holds vectors of {size} numbers, but {self.embedding.model!r} makes"
+            problem += f" {dimension}"
+        elif distance != self._distance.title():
+            problem = f"measures the distance {distance!r}, not {self._distance!r}"
+        elif made_by != self.embedding.model:
+            problem = f"was made with the embedding {made_by!r}, not {self.embedding.model!r}"
+        else:
+            return
+        raise StoreError(
+            f"The collection {self._collection!r} of {self._connection!r} {problem}. Nothing was "
+            "changed. Use the embedding it was made with, or another `collection=`."
+        )
+
+    async def _aupsert(self, records: list[MemorySearchResult], vectors: list[list[float]]) -> None:
+        from qdrant_client import models
+
+        points = [
+            models.PointStruct(id=record.id, vector=vector, payload=_payload(record))
+            for record, vector in zip(records, vectors, strict=True)
+        ]
+        for start in range(0, len(points), _POINTS_PER_REQUEST):
+            await self._call("upsert", points=points[start : start + _POINTS_PER_REQUEST])
+
+    async def _anearest(
+        self, scope: Scope, vector: list[float], where: Where, limit: int
+    ) -> list[MemorySearchResult]:
+        response = await self._call(
+            "query_points", query=vector, query_filter=_filter(scope, where), limit=limit
+        )
+        return [
+            _memory(point.id, point.payload or {}, score_of(self._distance, point.score))
+            for point in response.points
+        ]
+
+    async def _aload(self, ids: list[str]) -> list[MemorySearchResult]:
+        points = await self._call("retrieve", ids=ids)
+        return [_memory(point.id, point.payload or {}) for point in points]
+
+    async def _apage(self, scope: Scope, limit: int, cursor: str | None) -> MemoryPage:
+        await self.asetup()
+        points, following = await self._call(
+            "scroll", scroll_filter=_filter(scope, {}), limit=limit, offset=cursor
+        )
+        memories = [_memory(point.id, point.payload or {}) for point in points]
+        return MemoryPage(memories, None if following is None else str(following))
+
+    async def _aremove(self, scope: Scope, ids: Sequence[str]) -> None:
+        await self._call("delete", points_selector=list(ids))
+
+    async def _aclose(self) -> None:
+        self._ready = False
+        await self._connection.aclose()
+        await self.embedding.aclose()
+
+    async def _call(self, method: str, **arguments: Any) -> Any:
+        return await self._connection.call(method, collection_name=self._collection, **arguments)
+
+
+def create_local_qdrant_store(
+    path: str | os.PathLike[str],
+    embedding: BaseEmbedding,
+    *,
+    collection: str = "tenxgraph_memories",
+    distance: Distance = "cosine",
+) -> QdrantStore:
+    """A store in a folder of this machine; it serves one process and needs no server."""
+    return QdrantStore(embedding, path=path, collection=collection, distance=distance)
+
+
+def create_remote_qdrant_store(
+    embedding: BaseEmbedding,
+    url: str | None = None,
+    *,
+    host: str | None = None,
+    port: int | None = None,
+    api_key: str | None = None,
+    collection: str = "tenxgraph_memories",
+    distance: Distance = "cosine",
+    timeout: int = 10,
+) -> QdrantStore:
+    """A store on a Qdrant server or in Qdrant Cloud, by `url`, or by `host` and `port`."""
+    return QdrantStore(
+        embedding,
+        url=url,
+        host=host,
+        port=port,
+        api_key=api_key,
+        collection=collection,
+        distance=distance,
+        timeout=timeout,
+    )
+
+
+def _connection(
+    path: str | os.PathLike[str] | None,
+    host: str | None,
+    port: int | None,
+    url: str | None,
+    api_key: str | None,
+    timeout: int,
+) -> QdrantConnection:
+    if sum(place is not None for place in (path, host, url)) != 1:
+        raise ValueError("Say where the Qdrant is by exactly one of `path`, `host` and `url`.")
+    if path is not None:
+        return LocalQdrant(path)
+    where = {"url": url, "host": host, "port": port, "api_key": api_key}
+    return RemoteQdrant({k: v for k, v in where.items() if v is not None}, timeout)
+
+
+def _filter(scope: Scope, where: Where) -> "models.Filter":
+    from qdrant_client import models
+
+    wanted = {name: [value] for name, value in scope.fields().items()} | dict(where)
+    return models.Filter(
+        must=[
+            models.FieldCondition(
+                key=name,
+                match=models.MatchValue(value=values[0])
+                if len(values) == 1
+                else models.MatchAny(any=values),
+            )
+            for name, values in wanted.items()
+        ]
+    )
+
+
+def _payload(record: MemorySearchResult) -> dict[str, Any]:
+    texts = {name: getattr(record, name) for name in _TEXT_FIELDS}
+    return {
+        "content": record.content,
+        "metadata": record.metadata,
+        "created_at": record.created_at.isoformat(),
+        "updated_at": record.updated_at.isoformat(),
+        **{name: value for name, value in texts.items() if value is not None},
+        # The memories that no user owns are found by this, so it is never absent.
+        "user_id": record.user_id or "",
+    }
+
+
+def _memory(point_id: Any, payload: dict[str, Any], score: float = 1.0) -> MemorySearchResult:
+    texts = {name: payload[name] for name in _TEXT_FIELDS if payload.get(name)}
+    return MemorySearchResult(
+        id=str(point_id),
+        content=payload.get("content", ""),
+        score=score,
+        metadata=payload.get("metadata") or {},
+        created_at=datetime.fromisoformat(payload["created_at"]),
+        updated_at=datetime.fromisoformat(payload["updated_at"]),
+        **texts,
+    )

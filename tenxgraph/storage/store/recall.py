@@ -1,0 +1,135 @@
+"""What the memory tools do: search, and promise writes, answering in JSON text."""
+
+import json
+import logging
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from typing import Any
+
+from tenxgraph.core.exceptions import StoreError
+from tenxgraph.storage.store.base import BaseStore
+from tenxgraph.storage.store.pending import FailedWrite
+from tenxgraph.storage.store.pending_write import PendingLog, PendingWrite
+from tenxgraph.storage.store.records import MemorySearchResult, MemoryType
+from tenxgraph.storage.store.scope import Config, Provenance, Scope
+
+__all__ = ["Caller", "in_json", "search_memories", "wanted", "write_memory"]
+
+logger = logging.getLogger("tenxgraph.store")
+
+_NO_STORE = "no memory store configured"
+
+
+@dataclass(frozen=True, slots=True)
+class Caller:
+    """Who asks, through which store, and from where in the conversation."""
+
+    store: BaseStore
+    scope: Scope
+    provenance: Provenance
+    idempotency_key: str | None = None
+    log: PendingLog | None = None
+
+    @classmethod
+    def of(
+        cls,
+        scope: Callable[[], Scope],
+        config: Config | None,
+        store: BaseStore | None,
+        *,
+        tool_call_id: str | None = None,
+        idempotency_key: str | None = None,
+        log: PendingLog | None = None,
+    ) -> "Caller":
+        """Someone in a scope, which is looked up once it is clear that there is a store."""
+        if store is None:
+            raise ValueError(_NO_STORE)
+        told = dict(config or {})
+        if tool_call_id is not None:
+            told["tool_call_id"] = tool_call_id
+        return cls(store, scope(), Provenance.of(told), idempotency_key, log)
+
+    def config(self) -> dict[str, Any]:
+        """The config with which the store is asked: the scope, and where it was learnt."""
+        learnt = {name: getattr(self.provenance, name) for name in Provenance.__slots__}
+        return self.scope.owned() | {k: v for k, v in learnt.items() if v is not None}
+
+
+async def in_json(work: Awaitable[Any]) -> str:
+    """What the work returns as JSON text; a refusal or an outage as `{"error": ...}`."""
+    try:
+        result = await work
+    except ValueError as error:
+        result = {"error": str(error)}
+    except StoreError as error:
+        logger.warning("The long-term memory is unavailable.", exc_info=True)
+        result = {"error": f"memory unavailable: {error}"}
+    return json.dumps(result, ensure_ascii=False)
+
+
+def wanted(name: str, value: object, action: str | None = None) -> str:
+    """The text, or `ValueError` if it is blank or no text."""
+    if not isinstance(value, str) or not value.strip():
+        raise ValueError(f"{name} is required" + (f" for {action}" if action else ""))
+    return value
+
+
+async def search_memories(
+    caller: Caller,
+    query: str,
+    *,
+    memory_type: str | None = None,
+    category: str | None = None,
+    limit: int,
+    score_threshold: float | None = None,
+) -> list[dict[str, Any]]:
+    """Search after every promised write has landed; an unknown type is searched as any type."""
+    config = caller.config()
+    await caller.store.aflush(config)
+    _report_failures(caller)
+    known = MemoryType.known(memory_type)
+    found = await caller.store.asearch(
+        config,
+        query,
+        memory_type=known.value if known else None,
+        category=category or None,
+        limit=limit,
+        score_threshold=score_threshold,
+    )
+    return [_as_answer(memory) for memory in found]
+
+
+async def write_memory(caller: Caller, **write: Any) -> dict[str, str]:
+    """Promise a write, whose arguments have been checked; return before it is carried out."""
+    _report_failures(caller)
+    promised = PendingWrite(config=caller.config(), idempotency_key=caller.idempotency_key, **write)
+    await caller.store.writes.submit(promised, caller.log)
+    return {"status": "scheduled", "action": promised.action}
+
+
+def _as_answer(memory: MemorySearchResult) -> dict[str, Any]:
+    return {
+        "id": memory.id,
+        "content": memory.content,
+        "score": round(memory.score, 4),
+        "memory_type": memory.memory_type,
+        "metadata": memory.metadata,
+    }
+
+
+def _report_failures(caller: Caller) -> None:
+    """Tell of broken promises instead of doing what was asked, so that it cannot be overlooked."""
+    failures = caller.store.writes.take_failures(caller.scope)
+    if failures:
+        raise ValueError(
+            f"{len(failures)} earlier memory write(s) failed and are not saved: "
+            f"{'; '.join(map(_told, failures))}. This call was not carried out: repeat it, and "
+            "repeat the failed writes if they still matter."
+        )
+
+
+def _told(failure: FailedWrite) -> str:
+    """A failure as the model is told of it: what it asked for, not how it is stored."""
+    write = failure.write
+    target = write.memory_key or write.memory_id or f"{write.content[:80]!r}"
+    return f"{write.action} {target} ({failure.reason})"

@@ -1,0 +1,130 @@
+"""Whose memory it is: the part of a config that every operation of a store is bound to."""
+
+import json
+import uuid
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from tenxgraph.storage.store.records import MemorySearchResult
+
+__all__ = ["Config", "Provenance", "Scope", "is_derived_id", "is_memory_id"]
+
+Config = Mapping[str, Any]
+
+_MAX_LENGTH = 255
+_DERIVED = 5
+_ID_NAMESPACE = uuid.UUID("5f0f8a6e-3c55-4f6c-9d0a-8f6f1b7f2c11")
+
+
+@dataclass(frozen=True, slots=True)
+class Scope:
+    """The user, agent and application a memory belongs to; at least one is named.
+
+    A memory belongs to every scope it names, with one exception that keeps secrets: a memory that
+    names a user is found only by that user, never by the agent or the application alone.
+    """
+
+    user_id: str | None = None
+    agent_id: str | None = None
+    app_id: str | None = None
+
+    @classmethod
+    def of(cls, config: Config) -> "Scope":
+        """Read the scope from a config; `ValueError` if it names none, or names it badly."""
+        if not isinstance(config, Mapping):
+            raise ValueError(f"`config` must be a dict, not {type(config).__name__}.")
+        scope = cls(*(_checked_id(config.get(name), name) for name in cls.__slots__))
+        if scope == cls():
+            raise ValueError(
+                "The config names no one whose memory this is. Put a `user_id`, an `agent_id` or "
+                "an `app_id` into it."
+            )
+        return scope
+
+    @classmethod
+    def of_user(cls, config: Config, user_id: str | None = None) -> "Scope":
+        """One user: the given one, or the config's. `ValueError` if neither is named."""
+        user_id = _checked_id(user_id or config.get("user_id"), "user_id")
+        if user_id is None:
+            raise ValueError("The config has no `user_id`, so it is unclear whose memory this is.")
+        return cls(user_id=user_id)
+
+    @classmethod
+    def of_shared(
+        cls, config: Config, agent_id: str | None = None, app_id: str | None = None
+    ) -> "Scope":
+        """An agent or application: the given ones, or else the config's; never its user."""
+        if agent_id or app_id:
+            return cls.of({"agent_id": agent_id, "app_id": app_id})
+        if not (config.get("agent_id") or config.get("app_id")):
+            raise ValueError(
+                "The agent memory has no scope. Give AgentMemoryConfig an `agent_id` or an "
+                "`app_id`."
+            )
+        return cls.of({"agent_id": config.get("agent_id"), "app_id": config.get("app_id")})
+
+    @classmethod
+    def of_run(cls, config: Config) -> "Scope":
+        """All that the run's user has; where no user is named, the agent or application."""
+        scope = cls.of(config)
+        return cls(user_id=scope.user_id) if scope.user_id else scope
+
+    def fields(self) -> dict[str, str]:
+        """What a stored memory must match to be in this scope; no user is the empty text."""
+        named = {"agent_id": self.agent_id, "app_id": self.app_id}
+        return {"user_id": self.user_id or "", **{k: v for k, v in named.items() if v}}
+
+    def owned(self) -> dict[str, str]:
+        """The ids that are named, as a config holds them."""
+        ids = {"user_id": self.user_id, "agent_id": self.agent_id, "app_id": self.app_id}
+        return {name: value for name, value in ids.items() if value}
+
+    def holds(self, memory: MemorySearchResult) -> bool:
+        """Whether the memory is one of this scope."""
+        return all((getattr(memory, name) or "") == value for name, value in self.fields().items())
+
+    def id_for(self, kind: str, key: str) -> str:
+        """The one memory id that this key has in this scope, in every process."""
+        name = json.dumps([self.user_id, self.agent_id, self.app_id, kind, key])
+        return str(uuid.uuid5(_ID_NAMESPACE, name))
+
+
+@dataclass(frozen=True, slots=True)
+class Provenance:
+    """Where a memory was learnt."""
+
+    thread_id: str | None = None
+    message_id: str | None = None
+    tool_call_id: str | None = None
+
+    @classmethod
+    def of(cls, config: Config) -> "Provenance":
+        """Read the provenance from a config; what is not there stays unknown."""
+        values = (config.get(name) for name in cls.__slots__)
+        return cls(*(None if value is None else str(value) for value in values))
+
+
+def is_memory_id(memory_id: object) -> bool:
+    """Whether an id has the form stores give out; databases read other forms in their own way."""
+    try:
+        return isinstance(memory_id, str) and str(uuid.UUID(memory_id)) == memory_id
+    except ValueError:
+        return False
+
+
+def is_derived_id(memory_id: str) -> bool:
+    """Whether an id was made by `Scope.id_for`, so that its memory may exist already."""
+    return uuid.UUID(memory_id).version == _DERIVED
+
+
+def _checked_id(value: object, name: str) -> str | None:
+    if value is None or value == "":
+        return None
+    if isinstance(value, int) and not isinstance(value, bool):
+        value = str(value)
+    if not isinstance(value, str) or len(value) > _MAX_LENGTH or "\x00" in value:
+        raise ValueError(
+            f"`{name}` must be text of 1 to {_MAX_LENGTH} characters without NUL, not {value!r}."
+        )
+    return value
