@@ -81,7 +81,7 @@ def sync_twin(
     """Make the sync form of an async method; a subclass that overrides the method is followed."""
     name = method.__name__
 
-    @functools.wraps(method)
+    @functools.wraps(method, updated=())  # not its mark of being abstract
     def twin(self: Owner, /, *args: P.args, **kwargs: P.kwargs) -> R:
         bound: Callable[P, Coroutine[Any, Any, R]] = getattr(self, name)
         return run_sync(bound(*args, **kwargs))
@@ -98,7 +98,7 @@ def sync_iterator_twin(
     """Make the sync form of an async generator method."""
     name = method.__name__
 
-    @functools.wraps(method)
+    @functools.wraps(method, updated=())  # not its mark of being abstract
     def twin(self: Owner, /, *args: P.args, **kwargs: P.kwargs) -> Iterator[R]:
         iterator: AsyncIterator[R] = getattr(self, name)(*args, **kwargs)
 

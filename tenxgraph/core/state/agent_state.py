@@ -1,8 +1,9 @@
 """AgentState: what a thread remembers. Subclass it to remember more."""
 
-from typing import Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal, Self
+from uuid import UUID
 
-from pydantic import BaseModel, ConfigDict, Field, PrivateAttr
+from pydantic import BaseModel, ConfigDict, Field
 
 from tenxgraph.core.state.message import Message
 from tenxgraph.core.state.reducers import add_messages
@@ -36,17 +37,30 @@ class ExecutionState(BaseModel):
     error: str | None = None
 
 
-class StoredContext:
-    """The context as it was last stored: what need not be looked at again."""
+class StoredState:
+    """A state as it was last stored: what need not be looked at, or encoded, again."""
 
-    __slots__ = ("generation", "messages", "refs")
+    __slots__ = ("fields", "generation", "messages", "refs", "version")
 
-    def __init__(self, generation: str, messages: list[Message], refs: list[list[int]]) -> None:
+    def __init__(
+        self,
+        *,
+        generation: UUID,
+        version: int,
+        fields: str,
+        messages: list[Message],
+        refs: list[list[int]],
+    ) -> None:
         self.generation = generation
+        self.version = version
+        self.fields = fields
+        """The state without its context, as it was encoded."""
         self.messages = messages
+        """The context; its members say by identity whether anything has changed."""
         self.refs = refs
+        """The context by message number."""
 
-    def __deepcopy__(self, _memo: Any) -> "StoredContext":
+    def __deepcopy__(self, _memo: Any) -> "StoredState":
         return self  # never changed once made
 
 
@@ -61,4 +75,35 @@ class AgentState(BaseModel):
     """What was said before the context, in short."""
     execution_meta: ExecutionState = Field(default_factory=ExecutionState)
 
-    _stored_context: StoredContext | None = PrivateAttr(default=None)
+    # No private attribute: two states are equal whether or not they are stored.
+    __slots__ = ("_stored",)
+
+    if TYPE_CHECKING:
+        _stored: StoredState
+
+    def __copy__(self) -> Self:
+        """A copy knows what is stored of it, as the original does."""
+        return self._carry_stored(super().__copy__())
+
+    def __deepcopy__(self, memo: dict[int, Any] | None = None) -> Self:
+        """A copy knows what is stored of it, as the original does."""
+        return self._carry_stored(super().__deepcopy__(memo))
+
+    def _carry_stored(self, copied: Self) -> Self:
+        stored = stored_of(self)
+        if stored is not None:
+            remember_stored(copied, stored)
+        return copied
+
+
+def stored_of(state: AgentState) -> StoredState | None:
+    """What is known of the state as it was last stored."""
+    try:
+        return state._stored
+    except AttributeError:
+        return None
+
+
+def remember_stored(state: AgentState, stored: StoredState) -> None:
+    """Note that the state has been stored, or read."""
+    object.__setattr__(state, "_stored", stored)

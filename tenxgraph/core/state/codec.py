@@ -76,6 +76,10 @@ class Codec:
             message = f"Stored data cannot be read: {error}"
             raise SerializationError(message) from error
 
+    def decode(self, tree: Json) -> Any:
+        """Decode JSON that has been parsed already. Raises what `loads` does."""
+        return self.loads(json.dumps(tree))
+
     def encode(self, value: Any, path: str = "value", hint: Any = Any) -> Json:
         """Turn a value into JSON; `hint` is its declared type, which need not be written down."""
         try:

@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Mapping
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Self
-from uuid import uuid4
+from uuid import UUID, uuid4
 
 from pydantic import AwareDatetime, Field, model_validator
 
@@ -42,7 +42,7 @@ class TokenUsages(_Value):
 class Stored(NamedTuple):
     """Where a message is kept: the life of its thread, and its number there."""
 
-    generation: str
+    generation: UUID
     seq: int
 
 

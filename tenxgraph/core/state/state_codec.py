@@ -1,6 +1,5 @@
 """How a state and its messages become text, and text becomes them again."""
 
-import json
 from collections.abc import Sequence
 from typing import Any, Generic, TypeVar
 
@@ -113,13 +112,3 @@ def _first_problem(error: ValidationError) -> tuple[str, str]:
     first = error.errors(include_url=False)[0]
     return ".".join(map(str, first["loc"])) or "(state)", first["msg"]
 
-
-def parse_refs(value: Any) -> list[list[int]]:
-    """The context references of a stored state, or an error if they are none."""
-    if isinstance(value, list) and all(
-        isinstance(pair, list) and len(pair) == 2 and all(type(end) is int for end in pair)
-        for pair in value
-    ):
-        return value
-    message = f"Stored context is not a list of ranges: {json.dumps(value)[:80]}"
-    raise SerializationError(message, path="state.context")

@@ -1,0 +1,97 @@
+"""A thread as lines of JSON: for audit, for moving to another database, for looking at."""
+
+import json
+from collections.abc import Iterable, Iterator
+from datetime import datetime
+from typing import Any
+from uuid import UUID
+
+from tenxgraph.core.exceptions import SerializationError, StorageError
+from tenxgraph.core.state.codec import to_text
+from tenxgraph.storage.backend import Archive, Backend
+from tenxgraph.storage.scope import Scope
+
+__all__ = ["lines", "parse", "refuse_existing"]
+
+FORMAT = 1
+# Columns that hold JSON as text, and are embedded in a line as what they say.
+_DOCUMENTS = frozenset({"data", "state_data", "result"})
+_MOMENTS = frozenset({"created_at", "updated_at"})
+_IDS = frozenset({"generation", "write_id"})
+_KINDS = {"message": "messages", "state": "states", "tool_execution": "tool_executions"}
+
+
+def lines(archive: Archive) -> Iterator[str]:
+    """The thread's record first, then its messages, states and tool executions."""
+    yield _line("thread", {"format": FORMAT, **archive.thread})
+    for kind, part in _KINDS.items():
+        for row in getattr(archive, part):
+            yield _line(kind, row)
+
+
+def parse(lines: Iterable[str]) -> Archive:
+    """Read what `lines` wrote.
+
+    Raises:
+        SerializationError: it is no such export, or of a newer format.
+    """
+    archive: Archive | None = None
+    for number, text in enumerate(lines, start=1):
+        if not text.strip():
+            continue
+        kind, row = _read_line(number, text)
+        if kind == "thread" and archive is None:
+            if row.pop("format", None) != FORMAT:
+                message = f"The export is not of format {FORMAT}; it was made by another version."
+                raise SerializationError(message)
+            archive = Archive(thread=row)
+        elif archive is not None and kind in _KINDS:
+            getattr(archive, _KINDS[kind]).append(row)
+        else:
+            message = f"Line {number} of the export is a {kind!r}, which does not belong there."
+            raise SerializationError(message)
+    if archive is None:
+        message = "There is no thread in the export."
+        raise SerializationError(message)
+    return archive
+
+
+async def refuse_existing(backend: Backend, scope: Scope) -> None:
+    """Raise `StorageError` (code `thread_exists`) if there is such a thread."""
+    if await backend.head(scope) is not None:
+        message = f"There is a thread {scope.thread_id!r} already. Choose another `thread_id`."
+        raise StorageError(message, code="thread_exists", thread_id=scope.thread_id)
+
+
+def _line(kind: str, row: dict[str, Any]) -> str:
+    return to_text({"kind": kind, **{name: _written(name, value) for name, value in row.items()}})
+
+
+def _written(name: str, value: Any) -> Any:
+    if value is None:
+        return None
+    if name in _DOCUMENTS or (name == "meta" and isinstance(value, str)):
+        return json.loads(value)
+    if isinstance(value, datetime):
+        return value.isoformat()
+    return str(value) if isinstance(value, UUID) else value
+
+
+def _read_line(number: int, text: str) -> tuple[str, dict[str, Any]]:
+    try:
+        row = json.loads(text)
+        kind = row.pop("kind")
+        return kind, {name: _read(kind, name, value) for name, value in row.items()}
+    except (ValueError, KeyError, TypeError, AttributeError) as error:
+        message = f"Line {number} is no line of an export: {error!r}"
+        raise SerializationError(message) from error
+
+
+def _read(kind: str, name: str, value: Any) -> Any:
+    if value is None:
+        return None
+    if name in _DOCUMENTS or (name == "meta" and kind != "thread"):
+        return to_text(value)
+    if name in _MOMENTS:
+        return datetime.fromisoformat(value)
+    return UUID(value) if name in _IDS else value

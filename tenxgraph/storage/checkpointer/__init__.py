@@ -1,0 +1,34 @@
+"""Checkpointers: the memory of threads, on SQLite, PostgreSQL or in memory."""
+
+from tenxgraph.core.exceptions import (
+    SchemaVersionError,
+    SerializationError,
+    StaleStateError,
+    StorageError,
+    ThreadOwnershipError,
+    TransientStorageError,
+)
+from tenxgraph.storage.checkpointer.base import BaseCheckpointer
+from tenxgraph.storage.checkpointer.factory import create_checkpointer
+from tenxgraph.storage.checkpointer.memory import InMemoryCheckpointer
+from tenxgraph.storage.checkpointer.postgres import PostgresCheckpointer
+from tenxgraph.storage.checkpointer.sqlite import SqliteCheckpointer
+from tenxgraph.storage.records import Page, StateSnapshot, ThreadInfo, ToolExecution
+
+__all__ = [
+    "BaseCheckpointer",
+    "InMemoryCheckpointer",
+    "Page",
+    "PostgresCheckpointer",
+    "SchemaVersionError",
+    "SerializationError",
+    "SqliteCheckpointer",
+    "StaleStateError",
+    "StateSnapshot",
+    "StorageError",
+    "ThreadInfo",
+    "ThreadOwnershipError",
+    "ToolExecution",
+    "TransientStorageError",
+    "create_checkpointer",
+]

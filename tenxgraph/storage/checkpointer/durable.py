@@ -1,0 +1,287 @@
+"""DurableCheckpointer: the promise kept once, over any backend."""
+
+from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
+from typing import Any, TypeVar, cast
+
+from tenxgraph.core.exceptions import SerializationError, StorageError
+from tenxgraph.core.state import AgentState, Message
+from tenxgraph.core.state.state_codec import StateCodec
+from tenxgraph.storage import archive, paging, stored_state
+from tenxgraph.storage.backend import (
+    Backend,
+    ForgottenMessagesError,
+    MessageQuery,
+    StateRow,
+    ThreadQuery,
+    ToolRow,
+)
+from tenxgraph.storage.checkpointer.base import BaseCheckpointer, Config
+from tenxgraph.storage.draft import Draft, new_generation
+from tenxgraph.storage.records import Page, StateSnapshot, ThreadInfo, ToolExecution
+from tenxgraph.storage.scope import Scope, owner_of, remember
+
+__all__ = ["DurableCheckpointer"]
+
+StateT = TypeVar("StateT", bound=AgentState)
+
+
+class DurableCheckpointer(BaseCheckpointer[StateT]):
+    """Turns configs into scopes, and states and messages into rows and back."""
+
+    def __init__(
+        self,
+        backend: Backend,
+        *,
+        state_history_limit: int = 20,
+        enforce_user_isolation: bool = True,
+    ) -> None:
+        if type(state_history_limit) is not int or state_history_limit < 1:
+            message = f"`state_history_limit` must be 1 or more, not {state_history_limit!r}."
+            raise ValueError(message)
+        self._backend = backend
+        self._keep = state_history_limit
+        self.enforce_user_isolation = enforce_user_isolation
+        self._codecs: dict[type[AgentState], StateCodec[Any]] = {}
+        self._state_type: type[AgentState] = AgentState
+
+    async def asetup(self) -> None:
+        await self._backend.setup()
+
+    def bind_state_type(self, state_type: type[StateT]) -> None:
+        self._state_type = state_type
+
+    def codec(self, state_type: type[AgentState] | None = None) -> StateCodec[Any]:
+        """The codec of a state class, by default of the one that is bound."""
+        kind = state_type or self._state_type
+        codec = self._codecs.get(kind)
+        if codec is None:
+            codec = self._codecs[kind] = StateCodec(kind)
+        return codec
+
+    def scope(self, config: Mapping[str, Any]) -> Scope:
+        """What a config says, checked. Raises `ValueError` where it is no config."""
+        return Scope.of(config, isolate=self.enforce_user_isolation)
+
+    async def aput_checkpoint(
+        self,
+        config: Config,
+        state: StateT,
+        messages: Sequence[Message] | None = None,
+        metadata: Mapping[str, Any] | None = None,
+    ) -> StateT:
+        scope = self.scope(config)
+        if not isinstance(state, AgentState):
+            message = f"`state` must be an AgentState, not {type(state).__name__}."
+            raise TypeError(message)
+        if self._state_type is AgentState:
+            self.bind_state_type(type(state))
+        codec = self.codec(type(state))
+        draft = Draft.of_state(codec, scope, config, state, messages or (), metadata or {})
+        try:
+            committed = await self._backend.commit(scope, draft.write(self._keep))
+        except ForgottenMessagesError:
+            # The thread these messages were stored in is gone: in the new one they are new.
+            draft = Draft.of_state(
+                codec, scope, config, state, messages or (), metadata or {}, trust=False
+            )
+            committed = await self._backend.commit(scope, draft.write(self._keep))
+        draft.settle(committed, state)
+        remember(config, committed.version, committed.generation)
+        config["_stop_requested"] = committed.stop_requested
+        return state
+
+    async def aget_state(self, config: Config, version: int | None = None) -> StateT | None:
+        scope = self.scope(config)
+        if version is not None:
+            paging.checked_number("version", version)
+        row = await self._backend.load_state(scope, version)
+        if version is None:
+            head = None if row is None else row.head
+            remember(config, 0 if head is None else head.version, head and head.generation)
+        if row is None or row.state_data is None:
+            return None
+        return await self._state(scope, row)
+
+    async def _state(self, scope: Scope, row: StateRow) -> StateT:
+        codec = self.codec()
+        try:
+            context, fields = stored_state.split(row.state_data or "")
+            ranges = stored_state.absolute(context, row.base_seq)
+            stored = await self._backend.load_messages(scope, ranges)
+            return cast("StateT", stored_state.assemble(codec, row, fields, ranges, stored))
+        except SerializationError as error:
+            message = (
+                f"Thread {scope.thread_id!r}, version {row.version}, cannot be read: {error} Older "
+                "versions may still be: see `alist_states`."
+            )
+            error.args = (message,)
+            error.context |= {"thread_id": scope.thread_id, "version": row.version}
+            raise
+
+    async def aclear_state(self, config: Config) -> None:
+        head = await self._backend.clear_state(self.scope(config))
+        if head is not None:
+            remember(config, head.version, head.generation)
+
+    async def aput_messages(
+        self,
+        config: Config,
+        messages: Sequence[Message],
+        metadata: Mapping[str, Any] | None = None,
+    ) -> None:
+        scope = self.scope(config)
+        if metadata:
+            messages = [
+                message.model_copy(update={"metadata": {**message.metadata, **metadata}})
+                for message in messages
+            ]
+        draft = Draft.of_messages(self.codec(), config, messages)
+        if draft.messages:
+            draft.settle(await self._backend.commit(scope, draft.write(self._keep)))
+
+    async def aget_message(self, config: Config, message_id: str) -> Message | None:
+        row = await self._backend.get_message(self.scope(config), message_id)
+        return None if row is None else self.codec().messages([row.data])[0]
+
+    async def alist_messages(
+        self,
+        config: Config,
+        search: str | None = None,
+        offset: int | None = None,
+        limit: int | None = None,
+        *,
+        last: int | None = None,
+        after: str | None = None,
+    ) -> Page[Message]:
+        scope = self.scope(config)
+        query = MessageQuery(
+            after=paging.position(after),
+            offset=paging.checked_number("offset", offset) or 0,
+            limit=paging.checked_number("limit", limit),
+        )
+        last = paging.checked_number("last", last)
+        pages = paging.MessagePages(self._backend, self.codec(), scope)
+        if last is not None:
+            return await pages.last(last, search)
+        return await pages.matching(query, search) if search else await pages.plain(query)
+
+    async def adelete_message(self, config: Config, message_id: str) -> bool:
+        return await self._backend.delete_message(self.scope(config), message_id)
+
+    async def aput_thread(self, config: Config, info: ThreadInfo) -> None:
+        scope = self.scope(config)
+        if str(info.thread_id) != scope.thread_id:
+            message = f"The config names thread {scope.thread_id!r}, the record {info.thread_id!r}."
+            raise ValueError(message)
+        metadata = self.codec().encode(info.metadata, "metadata")
+        stored = info.model_copy(update={"metadata": metadata})
+        await self._backend.put_thread(scope, stored, new_generation())
+
+    async def aget_thread(self, config: Config) -> ThreadInfo | None:
+        info = await self._backend.get_thread(self.scope(config))
+        return None if info is None else self._decoded(info)
+
+    async def alist_threads(
+        self,
+        config: Config,
+        search: str | None = None,
+        offset: int | None = None,
+        limit: int | None = None,
+        *,
+        filter: Mapping[str, str | int | float | bool | None] | None = None,
+        cursor: str | None = None,
+    ) -> Page[ThreadInfo]:
+        user_id, isolated = owner_of(config, isolate=self.enforce_user_isolation)
+        query = ThreadQuery(
+            user_id=user_id,
+            isolated=isolated,
+            search=search,
+            filter=paging.checked_filter(filter or {}),
+            after=paging.thread_place(cursor),
+            offset=paging.checked_number("offset", offset) or 0,
+            limit=paging.checked_number("limit", limit),
+        )
+        found = [self._decoded(info) for info in await self._backend.list_threads(query)]
+        return Page(found, cursor=paging.thread_cursor(found[-1]) if found else None)
+
+    def _decoded(self, info: ThreadInfo) -> ThreadInfo:
+        metadata = self.codec().decode(info.metadata)
+        return info.model_copy(update={"metadata": metadata})
+
+    async def aclean_thread(self, config: Config) -> bool:
+        return await self._backend.delete_thread(self.scope(config))
+
+    async def alist_states(
+        self, config: Config, limit: int | None = None, before: int | None = None
+    ) -> list[StateSnapshot]:
+        limit = paging.checked_number("limit", limit)
+        before = paging.checked_number("before", before)
+        codec = self.codec()
+        snapshots = await self._backend.list_states(self.scope(config), limit, before)
+        return [one.model_copy(update={"meta": codec.decode(one.meta)}) for one in snapshots]
+
+    async def afork_thread(
+        self, config: Config, new_thread_id: str, version: int | None = None
+    ) -> dict[str, Any]:
+        state = await self.aget_state(dict(config), version)
+        if state is None:
+            wanted = "no state" if version is None else f"no version {version}"
+            message = f"Thread {config.get('thread_id')!r} has {wanted} to fork from."
+            raise StorageError(message, code="not_found")
+        forked = {name: value for name, value in config.items() if not name.startswith("_")}
+        forked |= {"thread_id": new_thread_id, "_checkpoint_version": 0}
+        await archive.refuse_existing(self._backend, self.scope(forked))
+        await self.aput_checkpoint(forked, state, metadata={"forked_from": config["thread_id"]})
+        return forked
+
+    async def aexport_thread(self, config: Config) -> AsyncIterator[str]:
+        scope = self.scope(config)
+        found = await self._backend.read_archive(scope)
+        if found is None:
+            message = f"There is no thread {scope.thread_id!r} to export."
+            raise StorageError(message, code="not_found", thread_id=scope.thread_id)
+        for line in archive.lines(found):
+            yield line
+
+    async def aimport_thread(self, config: Config, lines: Iterable[str]) -> ThreadInfo:
+        found = archive.parse(lines)
+        named = {**config, "thread_id": config.get("thread_id") or found.thread["thread_id"]}
+        scope = self.scope({key: value for key, value in named.items() if key[0] != "_"})
+        await self._backend.write_archive(scope, found, new_generation())
+        info = await self.aget_thread(named)
+        assert info is not None, "it was just written"
+        return info
+
+    async def arequest_stop(self, config: Config) -> bool:
+        return await self._backend.set_stop(self.scope(config), requested=True)
+
+    async def ais_stop_requested(self, config: Config) -> bool:
+        head = await self._backend.head(self.scope(config))
+        return head is not None and head.stop_requested
+
+    async def aclear_stop_request(self, config: Config) -> None:
+        await self._backend.set_stop(self.scope(config), requested=False)
+
+    async def aget_tool_result(
+        self, config: Config, message_id: str, position: int
+    ) -> ToolExecution | None:
+        row = await self._backend.get_tool(self.scope(config), message_id, position)
+        return None if row is None else self._execution(row)
+
+    async def alist_tool_results(
+        self, config: Config, status: str | None = None
+    ) -> list[ToolExecution]:
+        rows = await self._backend.list_tools(self.scope(config), status)
+        return [self._execution(row) for row in rows]
+
+    async def aput_tool_result(self, config: Config, execution: ToolExecution) -> None:
+        scope = self.scope(config)
+        result = self.codec().dumps(execution.result, "result")
+        await self._backend.put_tool(scope, ToolRow(execution, result))
+
+    def _execution(self, row: ToolRow) -> ToolExecution:
+        result = None if row.result is None else self.codec().loads(row.result)
+        return row.execution.model_copy(update={"result": result})
+
+    async def aclose(self) -> None:
+        await self._backend.close()

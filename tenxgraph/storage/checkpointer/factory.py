@@ -1,0 +1,34 @@
+"""create_checkpointer: the class that fits a DSN, so that changing databases is changing a DSN."""
+
+from typing import Any
+
+from tenxgraph.storage.checkpointer.base import BaseCheckpointer
+from tenxgraph.storage.checkpointer.postgres import PostgresCheckpointer
+from tenxgraph.storage.checkpointer.sqlite import SqliteCheckpointer
+from tenxgraph.storage.sql.dsn import is_postgres
+
+__all__ = ["create_checkpointer"]
+
+
+def create_checkpointer(
+    dsn: str | None, *, redis_url: str | None = None, **options: Any
+) -> BaseCheckpointer[Any]:
+    """Make the checkpointer for a DSN.
+
+    Args:
+        dsn: `postgresql://...`, a `sqlite:///` URL, or the path of a SQLite file.
+        redis_url: a Redis to put in front of PostgreSQL; without one, the durable layer alone.
+        options: passed on to the class.
+
+    Raises:
+        ValueError: it is no DSN, or names another database.
+    """
+    if not dsn:
+        message = "`dsn` must be a postgresql:// or sqlite:/// URL, or the path of a SQLite file."
+        raise ValueError(message)
+    if is_postgres(dsn):
+        return PostgresCheckpointer(dsn, **options)
+    if "://" in dsn and not dsn.startswith("sqlite"):
+        message = f"{dsn.partition('://')[0]}:// is not supported; use postgresql:// or sqlite:///."
+        raise ValueError(message)
+    return SqliteCheckpointer(dsn, **options)

@@ -1,0 +1,27 @@
+"""InMemoryCheckpointer: for development and tests. Keeps nothing beyond the process."""
+
+from typing import TypeVar
+
+from tenxgraph.core.state import AgentState
+from tenxgraph.storage.checkpointer.durable import DurableCheckpointer
+from tenxgraph.storage.memory_backend import MemoryBackend
+
+__all__ = ["InMemoryCheckpointer"]
+
+StateT = TypeVar("StateT", bound=AgentState)
+
+
+class InMemoryCheckpointer(DurableCheckpointer[StateT]):
+    """Threads in process memory, under the very rules of the databases.
+
+    States and messages go through the same encoding, so what fails on a database fails here.
+    """
+
+    def __init__(
+        self, *, state_history_limit: int = 20, enforce_user_isolation: bool = True
+    ) -> None:
+        super().__init__(
+            MemoryBackend(),
+            state_history_limit=state_history_limit,
+            enforce_user_isolation=enforce_user_isolation,
+        )

@@ -1,0 +1,48 @@
+"""SqliteCheckpointer: states and messages in one file."""
+
+import os
+from typing import TypeVar
+
+from tenxgraph.core.state import AgentState
+from tenxgraph.storage.checkpointer.durable import DurableCheckpointer
+from tenxgraph.storage.sql.backend import SqliteBackend
+from tenxgraph.storage.sql.dsn import is_postgres, sqlite_path
+from tenxgraph.storage.sql.sqlite import SqliteDatabase
+
+__all__ = ["SqliteCheckpointer"]
+
+StateT = TypeVar("StateT", bound=AgentState)
+
+
+class SqliteCheckpointer(DurableCheckpointer[StateT]):
+    """Threads in one SQLite file, for desktop, command line and embedded agents.
+
+    Args:
+        db_path: a path, `":memory:"`, or a `sqlite:///` or `sqlite+aiosqlite:///` URL.
+        state_history_limit: how many snapshots of each thread are kept.
+        enforce_user_isolation: whether threads belong to the `user_id` of the config.
+
+    Raises:
+        ValueError: `db_path` is none of these.
+    """
+
+    def __init__(
+        self,
+        db_path: str | os.PathLike[str],
+        *,
+        state_history_limit: int = 20,
+        enforce_user_isolation: bool = True,
+    ) -> None:
+        path = os.fspath(db_path)
+        if not path or is_postgres(path):
+            message = "`db_path` must be the path of a file, `:memory:` or a sqlite:/// URL."
+            raise ValueError(message)
+        self._database = SqliteDatabase(sqlite_path(path) or path)
+        super().__init__(
+            SqliteBackend(self._database),
+            state_history_limit=state_history_limit,
+            enforce_user_isolation=enforce_user_isolation,
+        )
+
+    def __repr__(self) -> str:
+        return f"SqliteCheckpointer({self._database.path!r})"

@@ -1,0 +1,202 @@
+"""Draft: a durable write in the making. What is new in a state, and what it refers to."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+from uuid import UUID, uuid4
+
+from tenxgraph.core.state import AgentState, Message
+from tenxgraph.core.state.agent_state import StoredState, remember_stored, stored_of
+from tenxgraph.core.state.codec import to_text
+from tenxgraph.core.state.message import Stored
+from tenxgraph.core.state.state_codec import StateCodec
+from tenxgraph.storage import revisions
+from tenxgraph.storage.backend import Committed, MessageRow, Write
+from tenxgraph.storage.records import utc_now
+from tenxgraph.storage.scope import Scope
+
+__all__ = ["Draft", "new_generation"]
+
+
+def new_generation() -> UUID:
+    """A new life of a thread id."""
+    return uuid4()
+
+
+class Draft:
+    """The messages to insert, and the state that refers to them by number.
+
+    Encoding happens here, so that whatever cannot be stored is refused before any I/O.
+    """
+
+    def __init__(self, codec: StateCodec[Any], config: Mapping[str, Any]) -> None:
+        self._codec = codec
+        self._config = config
+        self._generation: UUID | None = None
+        self.messages: list[Message] = []
+        """Those not stored yet, in order."""
+        self._refs: list[list[int]] = []
+        self._fields: str | None = None
+        self._meta = "{}"
+
+    @classmethod
+    def of_messages(
+        cls, codec: StateCodec[Any], config: Mapping[str, Any], messages: Sequence[Message]
+    ) -> "Draft":
+        """A write of messages alone."""
+        draft = cls(codec, config)
+        draft.messages = list(messages)
+        return draft
+
+    @classmethod
+    def of_state(
+        cls,
+        codec: StateCodec[Any],
+        scope: Scope,
+        config: Mapping[str, Any],
+        state: AgentState,
+        messages: Sequence[Message],
+        metadata: Mapping[str, Any],
+        *,
+        trust: bool = True,
+    ) -> "Draft":
+        """A write of a state, its context, and messages beside it.
+
+        Args:
+            codec: of the state's class.
+            scope: the thread.
+            config: for the name of a thread that this write makes.
+            state: what to write.
+            messages: to be stored as well.
+            metadata: of this version.
+            trust: whether messages that say where they are stored are believed.
+        """
+        draft = cls(codec, config)
+        draft._fields = to_text(codec.state_fields(state), "state")
+        draft._meta = codec.dumps(dict(metadata), "metadata")
+        if trust:
+            draft._generation = scope.generation or _generation_of(state)
+        draft._refer_to(state)
+        draft._add_beside(messages)
+        return draft
+
+    def write(self, keep: int) -> Write:
+        """The write, in rows and texts."""
+        name, meta = self._config.get("thread_name"), self._config.get("thread_meta")
+        if name is not None and not isinstance(name, str):
+            message = f"`thread_name` must be a string, not {type(name).__name__}."
+            raise ValueError(message)
+        return Write(
+            write_id=uuid4(),
+            new_generation=new_generation(),
+            at=utc_now(),
+            messages=[self._row(i, message) for i, message in enumerate(self.messages)],
+            generation=self._generation if self._has_known_refs() else None,
+            state=self._fields,
+            context=self._refs,
+            meta=self._meta,
+            keep=keep,
+            thread_name=name,
+            thread_meta=self._codec.encode(dict(meta), "thread_meta") if meta else {},
+        )
+
+    def settle(self, committed: Committed, state: AgentState | None = None) -> None:
+        """Remember, on the messages and the state, where they are stored now."""
+        for message, seq in zip(self.messages, committed.seqs, strict=True):
+            if seq:
+                object.__setattr__(message, "_stored", Stored(committed.generation, seq))
+        if state is not None and all(committed.seqs):
+            stored = StoredState(
+                generation=committed.generation,
+                version=committed.version,
+                fields=self._fields or "{}",
+                messages=list(state.context),
+                refs=revisions.resolve(self._refs, committed.seqs),
+            )
+            remember_stored(state, stored)
+
+    def _refer_to(self, state: AgentState) -> None:
+        """Number the context: what was stored with the state last time is known in one look."""
+        context, stored = state.context, stored_of(state)
+        start = 0
+        if stored is not None and stored.generation == self._generation:
+            # Equal lists of the same objects compare by identity, without a look inside.
+            known = len(stored.messages)
+            if context[:known] == stored.messages:
+                self._refs = [list(pair) for pair in stored.refs]
+                start = known
+        for message in context[start:] if start else context:
+            seq = self._seq_of(message)
+            if seq is None:
+                self.messages.append(message)
+                seq = -len(self.messages)
+            revisions.append(self._refs, seq, seq)
+
+    def _add_beside(self, messages: Sequence[Message]) -> None:
+        """Take in messages that are not in the context, in the order in which both have them."""
+        in_context = {message.message_id: i for i, message in enumerate(self.messages)}
+        beside = [
+            message
+            for message in messages
+            if message.message_id not in in_context and self._seq_of(message) is None
+        ]
+        if not beside:
+            return
+        merged: list[Message] = []
+        taken = 0
+        for message in messages:
+            place = in_context.get(message.message_id)
+            if place is not None:
+                merged.extend(self.messages[taken : place + 1])
+                taken = max(taken, place + 1)
+            elif self._seq_of(message) is None:
+                merged.append(message)
+        merged.extend(self.messages[taken:])
+        numbers = {id(message): i for i, message in enumerate(merged, start=1)}
+        new = [-numbers[id(message)] for message in self.messages]
+        self._refs = _renumbered(self._refs, new)
+        self.messages = merged
+
+    def _seq_of(self, message: Message) -> int | None:
+        try:
+            stored = message._stored
+        except AttributeError:
+            return None
+        return stored.seq if stored.generation == self._generation else None
+
+    def _has_known_refs(self) -> bool:
+        return any(first > 0 for first, _ in self._refs)
+
+    def _row(self, index: int, message: Message) -> MessageRow:
+        usages = message.usages
+        return MessageRow(
+            message.message_id,
+            message.role,
+            message.tool_call_id,
+            self._codec.message_text(message, f"messages[{index}]"),
+            None if usages is None else usages.total_tokens,
+        )
+
+
+def _generation_of(state: AgentState) -> UUID | None:
+    """The life of a thread in which the state, or else its first stored message, is stored."""
+    stored = stored_of(state)
+    if stored is not None:
+        return stored.generation
+    for message in state.context:
+        try:
+            return message._stored.generation
+        except AttributeError:
+            continue
+    return None
+
+
+def _renumbered(refs: list[list[int]], new: Sequence[int]) -> list[list[int]]:
+    """The same references, where the new messages -1, -2, ... are now called as `new` says."""
+    renumbered: list[list[int]] = []
+    for first, last in refs:
+        if first > 0:
+            revisions.append(renumbered, first, last)
+        else:
+            for number in range(-first, -last + 1):
+                revisions.append(renumbered, new[number - 1], new[number - 1])
+    return renumbered

@@ -1,0 +1,28 @@
+"""From a DSN to a database: the one place where the dialect is chosen."""
+
+from tenxgraph.storage.sql.dsn import PostgresDsn, is_postgres, sqlite_path
+from tenxgraph.storage.sql.postgres_database import PostgresDatabase, PostgresOptions
+from tenxgraph.storage.sql.sqlite import SqliteDatabase
+
+__all__ = ["open_database"]
+
+
+def open_database(dsn: str | None, schema: str | None = None) -> PostgresDatabase | SqliteDatabase:
+    """The database a DSN names; nothing is connected yet.
+
+    Raises:
+        ValueError: there is no DSN, or it names neither dialect.
+    """
+    if not dsn:
+        message = (
+            "Set TENXGRAPH_DSN to the database to use, such as sqlite:///agents.db or "
+            "postgresql://user:password@host/database."
+        )
+        raise ValueError(message)
+    if is_postgres(dsn):
+        return PostgresDatabase(PostgresDsn.parse(dsn), schema or "public", PostgresOptions())
+    path = sqlite_path(dsn)
+    if path is None:
+        message = "The DSN must begin with postgresql:// or sqlite:///."
+        raise ValueError(message)
+    return SqliteDatabase(path)

@@ -1,0 +1,19 @@
+"""What the dialects answer differently, as questions that the rest of the storage layer asks."""
+
+from typing import Any, Protocol
+
+from sqlalchemy import ColumnElement, Table
+
+__all__ = ["Dialect"]
+
+
+class Dialect(Protocol):
+    """One kind of database."""
+
+    def insert(self, table: Table) -> Any:
+        """An INSERT that knows `on_conflict_do_nothing` and `on_conflict_do_update`."""
+
+    def json_has(
+        self, column: ColumnElement[Any], key: str, value: str | float | bool | None
+    ) -> ColumnElement[bool]:
+        """Whether a JSON object has `key` with this very value."""

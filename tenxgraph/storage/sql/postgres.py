@@ -1,0 +1,224 @@
+"""PostgreSQL: the durable write as one statement, and what else only this dialect says."""
+
+from typing import Any
+
+from sqlalchemy import (
+    ARRAY,
+    BigInteger,
+    ColumnElement,
+    Connection,
+    Delete,
+    Insert,
+    Select,
+    Table,
+    Text,
+    Update,
+    and_,
+    bindparam,
+    cast,
+    column,
+    delete,
+    func,
+    insert,
+    literal,
+    or_,
+    select,
+    true,
+    update,
+)
+from sqlalchemy.dialects import postgresql
+
+from tenxgraph.storage import stored_state
+from tenxgraph.storage.backend import Committed, Write
+from tenxgraph.storage.scope import Scope
+from tenxgraph.storage.sql.models import Tables
+from tenxgraph.storage.sql.ownership import caller, mine, this_thread
+from tenxgraph.storage.sql.types import EscapedText, JsonText
+
+__all__ = ["OneStatementWrite", "PostgresDialect"]
+
+
+class PostgresDialect:
+    """What PostgreSQL answers."""
+
+    def insert(self, table: Table) -> postgresql.Insert:
+        """An INSERT that knows `on_conflict_do_nothing` and `on_conflict_do_update`."""
+        return postgresql.insert(table)
+
+    def json_has(
+        self, column: ColumnElement[Any], key: str, value: str | float | bool | None
+    ) -> ColumnElement[bool]:
+        """Whether a JSONB object has `key` with this very value."""
+        return column.op("@>", is_comparison=True)(literal({key: value}, column.type))
+
+
+class OneStatementWrite:
+    """The compare-and-swap, the state, its new messages and the pruning: one round trip.
+
+    For the usual case, in which no message of the write is in the thread yet. `ON CONFLICT DO
+    UPDATE ... WHERE`, like `UPDATE ... WHERE`, checks its condition on the newest row after it has
+    waited for the row's lock, which is what makes this a true compare-and-swap.
+    """
+
+    def __init__(self, tables: Tables) -> None:
+        self._tables = tables
+        self._create = self._statement(self._create_or_append())
+        self._advance = self._statement(self._advance_only())
+
+    def __call__(self, connection: Connection, scope: Scope, write: Write) -> Committed | None:
+        """Carry out the write; `None` if the thread is not as the write requires."""
+        generation = scope.generation or write.generation
+        must_exist = generation is not None or bool(scope.expected_version)
+        parameters = {
+            **caller(scope),
+            "p_expected": scope.expected_version,
+            "p_at": write.at,
+            "p_count": len(write.messages),
+            "p_keep": write.keep,
+            "p_state": stored_state.document(write.state or "{}", write.context),
+            "p_meta": write.meta,
+            "p_write_id": write.write_id,
+            **_columns(write),
+        }
+        if must_exist:
+            parameters["p_generation"] = generation
+        else:
+            parameters |= {
+                "p_new_generation": write.new_generation,
+                "p_name": write.thread_name,
+                "p_thread_meta": dict(write.thread_meta),
+            }
+        statement = self._advance if must_exist else self._create
+        row = connection.execute(statement, parameters).one_or_none()
+        if row is None:
+            return None
+        version, generation, last_seq, stop_requested = row
+        first = last_seq - len(write.messages) + 1
+        return Committed(version, generation, range(first, last_seq + 1), stop_requested)
+
+    def _as_expected(self) -> ColumnElement[bool]:
+        version = self._tables.threads.c.version
+        expected = bindparam("p_expected", type_=version.type)
+        return or_(expected.is_(None), version == expected)
+
+    def _changes(self) -> dict[str, Any]:
+        threads = self._tables.threads
+        return {
+            "version": threads.c.version + 1,
+            "last_seq": threads.c.last_seq + bindparam("p_count", type_=BigInteger),
+            "updated_at": bindparam("p_at", type_=threads.c.updated_at.type),
+        }
+
+    def _create_or_append(self) -> postgresql.Insert:
+        threads = self._tables.threads
+        return (
+            postgresql.insert(threads)
+            .values(
+                thread_id=bindparam("p_thread", type_=Text),
+                user_id=bindparam("p_caller", type_=Text),
+                thread_name=bindparam("p_name", type_=threads.c.thread_name.type),
+                meta=bindparam("p_thread_meta", type_=threads.c.meta.type),
+                generation=bindparam("p_new_generation", type_=threads.c.generation.type),
+                version=1,
+                last_seq=bindparam("p_count", type_=BigInteger),
+                stop_requested=False,
+                created_at=bindparam("p_at", type_=threads.c.updated_at.type),
+                updated_at=bindparam("p_at", type_=threads.c.updated_at.type),
+            )
+            .on_conflict_do_update(
+                index_elements=[threads.c.thread_id],
+                set_=self._changes(),
+                where=and_(mine(threads), self._as_expected()),
+            )
+        )
+
+    def _advance_only(self) -> Update:
+        threads = self._tables.threads
+        generation = bindparam("p_generation", type_=threads.c.generation.type)
+        return (
+            update(threads)
+            .where(
+                this_thread(threads),
+                self._as_expected(),
+                or_(generation.is_(None), threads.c.generation == generation),
+            )
+            .values(self._changes())
+        )
+
+    def _statement(self, advance: Insert | Update) -> Select[Any]:
+        threads = self._tables.threads
+        head = advance.returning(
+            threads.c.version, threads.c.generation, threads.c.last_seq, threads.c.stop_requested
+        ).cte("head")
+        base_seq = head.c.last_seq - bindparam("p_count", type_=BigInteger)
+        return select(
+            head.c.version, head.c.generation, head.c.last_seq, head.c.stop_requested
+        ).add_cte(
+            self._put_state(head, base_seq).cte("put_state"),
+            self._put_messages(head, base_seq).cte("put_messages"),
+            self._prune(head).cte("prune"),
+        )
+
+    def _put_state(self, head: Any, base_seq: ColumnElement[int]) -> Insert:
+        states = self._tables.states
+        values: dict[str, ColumnElement[Any]] = {
+            "thread_id": bindparam("p_thread", type_=Text),
+            "version": head.c.version,
+            "state_data": bindparam("p_state", type_=JsonText),
+            "base_seq": base_seq,
+            "meta": bindparam("p_meta", type_=JsonText),
+            "write_id": bindparam("p_write_id", type_=states.c.write_id.type),
+            "created_at": bindparam("p_at", type_=states.c.created_at.type),
+        }
+        return insert(states).from_select(list(values), select(*values.values()).select_from(head))
+
+    def _put_messages(self, head: Any, base_seq: ColumnElement[int]) -> Insert:
+        messages = self._tables.messages
+        rows = (
+            func.unnest(
+                bindparam("p_message_id", type_=ARRAY(EscapedText)),
+                bindparam("p_role", type_=ARRAY(Text)),
+                bindparam("p_tool_call_id", type_=ARRAY(EscapedText)),
+                bindparam("p_data", type_=ARRAY(Text)),
+                bindparam("p_total_tokens", type_=ARRAY(BigInteger)),
+            )
+            .table_valued(
+                column("message_id", Text),
+                column("role", Text),
+                column("tool_call_id", Text),
+                column("data", Text),
+                column("total_tokens", BigInteger),
+                with_ordinality="n",
+            )
+            .render_derived("new")
+        )
+        seq = base_seq + cast(rows.c.n, BigInteger)
+        values: dict[str, ColumnElement[Any]] = {
+            "thread_id": bindparam("p_thread", type_=Text),
+            "seq": seq,
+            "position": seq,
+            "message_id": rows.c.message_id,
+            "role": rows.c.role,
+            "tool_call_id": rows.c.tool_call_id,
+            "data": cast(rows.c.data, messages.c.data.type),
+            "total_tokens": rows.c.total_tokens,
+            "created_at": bindparam("p_at", type_=messages.c.created_at.type),
+        }
+        source = select(*values.values()).select_from(head.join(rows, true()))
+        return insert(messages).from_select(list(values), source)
+
+    def _prune(self, head: Any) -> Delete:
+        states = self._tables.states
+        return delete(states).where(
+            states.c.thread_id == bindparam("p_thread", type_=Text),
+            states.c.version
+            <= select(head.c.version).scalar_subquery() - bindparam("p_keep", type_=BigInteger),
+        )
+
+
+def _columns(write: Write) -> dict[str, list[Any]]:
+    """The new messages by column, as `unnest` takes them."""
+    return {
+        f"p_{name}": [getattr(row, name) for row in write.messages]
+        for name in ("message_id", "role", "tool_call_id", "data", "total_tokens")
+    }

@@ -1,0 +1,202 @@
+"""A PostgreSQL database: its connections, and how a unit of work survives the loss of one."""
+
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+from sqlalchemy import Connection, event, inspect
+from sqlalchemy.exc import DBAPIError, DisconnectionError
+from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine, create_async_engine
+from sqlalchemy.pool import NullPool
+from sqlalchemy.schema import CreateSchema
+
+from tenxgraph._optional import require
+from tenxgraph.storage.sql import migrate
+from tenxgraph.storage.sql.dsn import PostgresDsn
+from tenxgraph.storage.sql.errors import is_connection_lost, translating
+from tenxgraph.storage.sql.loop_engines import LoopEngines
+
+__all__ = ["PostgresDatabase", "PostgresOptions", "engine_for"]
+
+T = TypeVar("T")
+
+
+class PostgresOptions:
+    """How to connect.
+
+    Args:
+        pgbouncer: a transaction pooler is in between: every command runs in a transaction, no
+            statement stays prepared, no connection is kept.
+        pool_size: connections kept open per event loop.
+        max_overflow: connections opened beyond them under load.
+        pool_timeout: seconds to wait for one to become free.
+        connect_timeout: seconds to wait for a new connection.
+        command_timeout: seconds to wait for an answer, after which the connection is given up.
+    """
+
+    def __init__(
+        self,
+        *,
+        pgbouncer: bool = False,
+        pool_size: int = 10,
+        max_overflow: int = 10,
+        pool_timeout: float = 30.0,
+        connect_timeout: float = 10.0,
+        command_timeout: float = 60.0,
+    ) -> None:
+        self.pgbouncer = pgbouncer
+        self.pool_size = pool_size
+        self.max_overflow = max_overflow
+        self.pool_timeout = pool_timeout
+        self.connect_timeout = connect_timeout
+        self.command_timeout = command_timeout
+
+
+def engine_for(dsn: PostgresDsn, options: PostgresOptions) -> AsyncEngine:
+    """A new engine. asyncpg reads the URL itself, so TLS is exactly what it says."""
+    asyncpg = require("asyncpg", extra="postgres", wanted_by="PostgreSQL")
+    pgbouncer = options.pgbouncer or dsn.pgbouncer
+    caching: dict[str, Any] = {"statement_cache_size": 0} if pgbouncer else {}
+
+    async def connect() -> Any:
+        return await asyncpg.connect(
+            dsn=dsn.url,
+            timeout=dsn.connect_timeout or options.connect_timeout,
+            command_timeout=options.command_timeout,
+            **caching,
+        )
+
+    if pgbouncer:
+        engine = create_async_engine(
+            "postgresql+asyncpg://?prepared_statement_cache_size=0",
+            async_creator=connect,
+            poolclass=NullPool,
+            hide_parameters=True,
+        )
+    else:
+        engine = create_async_engine(
+            "postgresql+asyncpg://",
+            async_creator=connect,
+            isolation_level="AUTOCOMMIT",
+            pool_size=options.pool_size,
+            max_overflow=options.max_overflow,
+            pool_timeout=options.pool_timeout,
+            pool_recycle=1800,
+            hide_parameters=True,
+        )
+        event.listen(engine.sync_engine, "checkout", _refuse_if_closed)
+    _carry_json_as_text(engine)
+    return engine
+
+
+def _refuse_if_closed(connection: Any, _record: Any, _proxy: Any) -> None:
+    """Pass over a connection that the server has closed while it was idle.
+
+    The event loop has seen the end of the socket, so this costs no round trip, where a ping at
+    every checkout would double those of a write.
+    """
+    if connection.driver_connection.is_closed():
+        raise DisconnectionError
+
+
+def _carry_json_as_text(engine: AsyncEngine) -> None:
+    """Leave JSON to asyncpg's own codec, which is text in and text out like ours.
+
+    SQLAlchemy would ask the server about the two JSON types on each new connection, outside of
+    any transaction, which a transaction pooler answers from two different servers.
+    """
+
+    async def leave_as_it_is(_connection: Any) -> None:
+        return
+
+    dialect: Any = engine.dialect
+    dialect.setup_asyncpg_json_codec = leave_as_it_is
+    dialect.setup_asyncpg_jsonb_codec = leave_as_it_is
+
+
+class PostgresDatabase:
+    """Runs units of work: a query or a single statement as it is, several in a transaction."""
+
+    def __init__(
+        self,
+        source: PostgresDsn | AsyncEngine,
+        schema: str,
+        options: PostgresOptions,
+    ) -> None:
+        self.schema = schema
+        self._engine: AsyncEngine | None = None
+        if isinstance(source, AsyncEngine):
+            self._engine = source.execution_options(isolation_level="AUTOCOMMIT")
+            self._statement_level = True
+        else:
+            self._statement_level = not (options.pgbouncer or source.pgbouncer)
+            self._engines = LoopEngines(lambda: engine_for(source, options))
+
+    async def engine(self) -> AsyncEngine:
+        """The engine of the running loop, or the one that was handed in."""
+        return self._engine or await self._engines.current()
+
+    async def read(self, work: Callable[[Connection], T]) -> T:
+        """Run queries; once more on a new connection if the server has gone away."""
+        return await self._again(self._read, work)
+
+    async def write(self, work: Callable[[Connection], T]) -> T:
+        """Run a unit of work, which may be repeated, in one transaction."""
+        return await self._again(self._write, work)
+
+    async def once(self, work: Callable[[Connection], T]) -> T:
+        """Run one statement, and let the driver's errors through to a caller who knows them."""
+        engine = await self.engine()
+        async with engine.connect() as connection:
+            result = await connection.run_sync(work)
+            if not self._statement_level:
+                await connection.commit()
+            return result
+
+    async def transaction(self, work: Callable[[Connection], T]) -> T:
+        """Run a unit of work in one transaction, and let the driver's errors through."""
+        engine = await self.engine()
+        async with engine.connect() as connection:
+            await self._leave_autocommit(connection)
+            async with connection.begin():
+                return await connection.run_sync(work)
+
+    async def migrate(self) -> None:
+        """Bring the schema to the newest revision."""
+        with translating():
+            if await self._again(self._read, lambda c: migrate.is_current(c, self.schema)):
+                return
+            async with migrate.one_at_a_time():
+                await self.transaction(self._upgrade)
+
+    async def close(self) -> None:
+        """Close what this object made; an engine that was handed in stays open."""
+        if self._engine is None:
+            await self._engines.close()
+
+    async def _read(self, work: Callable[[Connection], T]) -> T:
+        return await self.once(work)
+
+    async def _write(self, work: Callable[[Connection], T]) -> T:
+        return await self.transaction(work)
+
+    async def _again(
+        self, run: Callable[[Callable[[Connection], T]], Any], work: Callable[[Connection], T]
+    ) -> T:
+        with translating():
+            try:
+                result: T = await run(work)
+            except (DBAPIError, OSError) as error:
+                if not is_connection_lost(error) or isinstance(error, TimeoutError):
+                    raise
+                result = await run(work)
+            return result
+
+    async def _leave_autocommit(self, connection: AsyncConnection) -> None:
+        if self._statement_level:
+            await connection.execution_options(isolation_level="READ COMMITTED")
+
+    def _upgrade(self, connection: Connection) -> None:
+        migrate.lock(connection, self.schema)
+        if not inspect(connection).has_schema(self.schema):
+            connection.execute(CreateSchema(self.schema, if_not_exists=True))
+        migrate.upgrade(connection, self.schema)

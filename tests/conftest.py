@@ -1,0 +1,87 @@
+"""Servers for the session, databases for each test."""
+
+import os
+from collections.abc import AsyncIterator, Iterator
+from pathlib import Path
+from uuid import uuid4
+
+import backends
+import pytest
+from backends import Backend, Checkpointer
+from servers.postgres import PostgresEndpoint, PostgresServer
+from servers.redis import RedisServer
+
+from tenxgraph.storage.checkpointer import PostgresCheckpointer
+
+TEMPLATE = "tenxgraph_template"
+
+
+@pytest.fixture(scope="session")
+def postgres_server() -> Iterator[PostgresEndpoint]:
+    """A PostgreSQL: the one the environment names, or one of the session's own."""
+    dsn = os.environ.get("TENXGRAPH_TEST_PG_DSN")
+    if dsn:
+        yield PostgresEndpoint(dsn)
+        return
+    server = PostgresServer(durable=False)
+    server.start()
+    yield server
+    server.stop()
+
+
+@pytest.fixture(scope="session")
+def postgres_template(postgres_server: PostgresEndpoint) -> str:
+    """A database with the tables in it, to be copied."""
+    name = f"{TEMPLATE}_{uuid4().hex[:8]}"
+    checkpointer = PostgresCheckpointer(postgres_server.create_database(name))
+    checkpointer.setup()
+    checkpointer.close()
+    return name
+
+
+@pytest.fixture
+def empty_postgres(postgres_server: PostgresEndpoint) -> Iterator[str]:
+    """The DSN of a database without tables, for one test."""
+    name = f"test_{uuid4().hex[:12]}"
+    yield postgres_server.create_database(name)
+    postgres_server.drop_database(name)
+
+
+@pytest.fixture
+def postgres_dsn(postgres_server: PostgresEndpoint, postgres_template: str) -> Iterator[str]:
+    """The DSN of a database with the tables in it, for one test."""
+    name = f"test_{uuid4().hex[:12]}"
+    yield postgres_server.create_database(name, template=postgres_template)
+    postgres_server.drop_database(name)
+
+
+@pytest.fixture(scope="session")
+def redis_server() -> Iterator[RedisServer]:
+    """A Redis for the session."""
+    server = RedisServer()
+    server.start()
+    yield server
+    server.stop()
+
+
+@pytest.fixture(params=backends.DURABLE)
+async def backend(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[Backend]:
+    """Each backend in turn, with its tables made."""
+    match request.param:
+        case "memory":
+            made = backends.on_memory()
+        case "sqlite":
+            made = backends.on_sqlite(str(tmp_path / "threads.db"))
+        case "sqlite-memory":
+            made = backends.on_sqlite_memory()
+        case _:
+            made = backends.on_postgres(request.getfixturevalue("postgres_dsn"))
+    await made.make().asetup()
+    yield made
+    await made.close()
+
+
+@pytest.fixture
+def checkpointer(backend: Backend) -> Checkpointer:
+    """A checkpointer on each backend in turn."""
+    return backend.opened[0]
