@@ -147,6 +147,7 @@ class _Listener(ThreadingHTTPServer):
     """Listens, and knows whose replies to send."""
 
     daemon_threads = True
+    request_queue_size = 128
 
     def __init__(self, replies: OpenAIServer) -> None:
         super().__init__(("127.0.0.1", 0), _Handler)

@@ -12,14 +12,16 @@ Client = TypeVar("Client")
 
 
 class PerLoop(Generic[Client]):
-    """Makes a client for each running event loop, and forgets it with the loop.
+    """Makes a client, or another thing bound to a loop, for each loop, and forgets it with the loop.
 
     An async HTTP client keeps sockets of the loop it was first used in. A store, though, is used
     from `asyncio.run` twice in a row, from the sync twins and from background writes.
     """
 
     def __init__(
-        self, make: Callable[[], Client], close: Callable[[Client], Awaitable[None]]
+        self,
+        make: Callable[[], Client],
+        close: Callable[[Client], Awaitable[None]] | None = None,
     ) -> None:
         self._make = make
         self._close = close
@@ -44,10 +46,11 @@ class PerLoop(Generic[Client]):
         here = asyncio.get_running_loop()
         for loop, client in clients:
             if loop is here:
-                await self._close(client)
+                await self._closing(client)
             elif loop.is_running():
                 closing = asyncio.run_coroutine_threadsafe(self._closing(client), loop)
                 await asyncio.wrap_future(closing)
 
     async def _closing(self, client: Client) -> None:
-        await self._close(client)
+        if self._close is not None:
+            await self._close(client)

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from tenxgraph._optional import require
 from tenxgraph.core.exceptions import StoreError
 from tenxgraph.storage.store.embedding.base import BaseEmbedding
+from tenxgraph.storage.store.per_loop import PerLoop
 from tenxgraph.storage.store.qdrant_connection import LocalQdrant, QdrantConnection, RemoteQdrant
 from tenxgraph.storage.store.query import FILTER_FIELDS, Where
 from tenxgraph.storage.store.records import MemoryPage, MemorySearchResult
@@ -79,6 +80,7 @@ class QdrantStore(VectorStore):
         self._collection = collection
         self._connection = _connection(path, host, port, url, api_key, timeout)
         self._ready = False
+        self._setting_up = PerLoop(asyncio.Lock)
 
     def __repr__(self) -> str:
         return f"QdrantStore({self._connection!r}, collection={self._collection!r})"
@@ -91,6 +93,11 @@ class QdrantStore(VectorStore):
         """
         if self._ready:
             return
+        async with self._setting_up.get():
+            if not self._ready:
+                await self._prepare()
+
+    async def _prepare(self) -> None:
         if not await self._call("collection_exists"):
             await self._create()
         info = await self._call("get_collection")
