@@ -12,7 +12,7 @@ Client = TypeVar("Client")
 
 
 class PerLoop(Generic[Client]):
-    """Makes a client, or another thing bound to a loop, for each loop, and forgets it with the loop.
+    """Makes a client, or a lock, for each running event loop, and forgets it with the loop.
 
     An async HTTP client keeps sockets of the loop it was first used in. A store, though, is used
     from `asyncio.run` twice in a row, from the sync twins and from background writes.

@@ -1,6 +1,7 @@
 """How a Qdrant is reached: in this process, or over the network. Its errors end here."""
 
 import asyncio
+import atexit
 import os
 import threading
 import weakref
@@ -130,8 +131,14 @@ class _Worker:
 
         self._users.add(user)
         if self._client is None:
-            self._client = QdrantClient(**self._location)
+            # All calls come from one thread, but the last one, which closes it, may not.
+            self._client = QdrantClient(**self._location, force_disable_check_same_thread=True)
         return self._client
+
+    def close_at_exit(self) -> None:
+        """Close the client of stores that nobody closed, once the thread has ended."""
+        if self._client is not None:
+            self._client.close()
 
     def leave(self, user: LocalQdrant) -> None:
         """Close the client if this was its last user. Only in the thread."""
@@ -156,6 +163,14 @@ def _worker_for(path: str) -> _Worker:
         if key not in _workers:
             _workers[key] = _Worker({"path": folder})
         return _workers[key]
+
+
+@atexit.register
+def _close_all() -> None:
+    """A client that is left to the end of the interpreter complains that it cannot close itself."""
+    for (pid, _), worker in _workers.items():
+        if pid == os.getpid():
+            worker.close_at_exit()
 
 
 def _brief(error: Exception) -> str:

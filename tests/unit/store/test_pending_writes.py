@@ -1,0 +1,371 @@
+"""Background writes: what "scheduled" promises."""
+
+import asyncio
+import gc
+import json
+import logging
+import threading
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+from file_log import FileLog
+
+from tenxgraph.core.exceptions import StoreError
+from tenxgraph.prebuilt.tools import memory_tool, user_memory_tool
+from tenxgraph.storage.store import BaseStore, InMemoryStore
+from tenxgraph.storage.store.pending import PendingWrites, arecover
+from tenxgraph.storage.store.pending_write import PendingWrite
+from tenxgraph.testing import HashEmbedding
+
+ALICE = {"user_id": "alice"}
+BOB = {"user_id": "bob"}
+
+
+class Slow(HashEmbedding):
+    """Takes its time, in a way that also blocks the loop it runs in if `blocking`."""
+
+    def __init__(self, delay: float, *, blocking: bool = False) -> None:
+        super().__init__()
+        self.delay = delay
+        self.blocking = blocking
+
+    async def aembed_batch(self, texts: Sequence[str]) -> list[list[float]]:
+        if self.blocking:
+            time.sleep(self.delay)  # noqa: ASYNC251 - what a careless embedder does
+        else:
+            await asyncio.sleep(self.delay)
+        return await super().aembed_batch(texts)
+
+
+class Failing(HashEmbedding):
+    """Fails as often as it is told to."""
+
+    def __init__(self, failures: int, error: Exception | None = None) -> None:
+        super().__init__()
+        self.failures = failures
+        self.error = error or ConnectionError("the embedder is away")
+
+    async def aembed_batch(self, texts: Sequence[str]) -> list[list[float]]:
+        if self.failures > 0:
+            self.failures -= 1
+            raise self.error
+        return await super().aembed_batch(texts)
+
+
+@pytest.fixture
+def quick_retries(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("tenxgraph.storage.store.pending._RETRY_DELAYS", (0.01, 0.01, 0.01))
+
+
+async def tool(store: BaseStore, **arguments: Any) -> Any:
+    arguments.setdefault("config", ALICE)
+    return json.loads(await memory_tool(store=store, **arguments))
+
+
+async def contents(store: BaseStore, config: dict[str, str] = ALICE) -> list[str]:
+    return sorted(memory.content for memory in await store.aget_all(config))
+
+
+@pytest.mark.parametrize("blocking", [False, True])
+async def test_a_store_call_does_not_wait_and_a_search_sees_what_it_wrote(blocking: bool) -> None:
+    store = InMemoryStore(Slow(1.0, blocking=blocking))
+    await tool(InMemoryStore(HashEmbedding()), action="store", content="warm up")
+    begun = time.perf_counter()
+    reply = await tool(store, action="store", content="likes tea")
+    taken = time.perf_counter() - begun
+    assert reply == {"status": "scheduled", "action": "store"}
+    assert taken < 0.02
+    assert [found["content"] for found in await tool(store, query="tea")] == ["likes tea"]
+
+
+async def test_writes_that_name_a_memory_keep_their_order() -> None:
+    store = InMemoryStore(Slow(0.01))
+    for value in ("red", "green", "blue"):
+        await tool(store, action="store", content=value, memory_key="color")
+    assert await contents(store) == ["blue"]
+    (memory,) = await store.aget_all(ALICE)
+    await tool(store, action="store", content="white", memory_key="color")
+    await tool(store, action="delete", memory_id=memory.id)
+    assert await contents(store) == []
+    await tool(store, action="store", content="black", memory_key="color")
+    await tool(store, action="update", memory_id=memory.id, content="grey")
+    assert await contents(store) == ["grey"]
+
+
+async def test_new_memories_of_one_user_are_written_side_by_side() -> None:
+    store = InMemoryStore(Slow(0.2))
+    begun = time.perf_counter()
+    for number in range(8):
+        await tool(store, action="store", content=f"fact {number}")
+    assert len(await contents(store)) == 8
+    assert time.perf_counter() - begun < 0.8
+
+
+async def test_a_search_waits_for_its_own_user_only() -> None:
+    store = InMemoryStore(Slow(0.5))
+    await tool(store, action="store", content="slow", config=BOB)
+    begun = time.perf_counter()
+    assert await contents(store, ALICE) == []
+    assert time.perf_counter() - begun < 0.2
+    assert await contents(store, BOB) == ["slow"]
+
+
+async def test_a_search_of_a_narrower_or_wider_scope_waits_too() -> None:
+    store = InMemoryStore(Slow(0.05))
+    both = {"user_id": "alice", "agent_id": "support"}
+    await store.writes.submit(PendingWrite(action="store", config=both, content="x"))
+    assert await contents(store, ALICE) == ["x"]
+    await store.writes.submit(PendingWrite(action="store", config=ALICE, content="y"))
+    assert await contents(store, ALICE) == ["x", "y"]
+    assert await contents(store, both) == ["x"]
+
+
+async def test_no_write_is_lost_to_the_garbage_collector() -> None:
+    store = InMemoryStore(Slow(0.01))
+    for number in range(100):
+        await tool(store, action="store", content=f"fact {number}")
+        gc.collect(0)
+    gc.collect()
+    assert len(await contents(store)) == 100
+    assert (store.writes.stats.scheduled, store.writes.stats.landed) == (100, 100)
+
+
+def test_writes_outlive_the_event_loop_that_asked_for_them() -> None:
+    store = InMemoryStore(Slow(0.2))
+    asyncio.run(tool(store, action="store", content="likes tea"))
+    assert [memory.content for memory in store.get_all(ALICE)] == ["likes tea"]
+
+
+def test_writes_outlive_the_last_reference_to_their_store() -> None:
+    embedding = Slow(0.1)
+    landed = threading.Event()
+
+    class Watched(InMemoryStore):
+        async def _aupsert(self, *arguments: Any) -> None:
+            await super()._aupsert(*arguments)
+            landed.set()
+
+    asyncio.run(tool(Watched(embedding), action="store", content="likes tea"))
+    gc.collect()
+    assert landed.wait(5)
+
+
+async def test_a_cancelled_caller_takes_no_write_along() -> None:
+    store = InMemoryStore(Slow(0.2))
+    await tool(store, action="store", content="likes tea")
+    searching = asyncio.create_task(tool(store, query="tea"))
+    await asyncio.sleep(0.05)
+    searching.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await searching
+    assert await contents(store) == ["likes tea"]
+
+
+async def test_a_flush_with_a_deadline_says_what_is_left() -> None:
+    store = InMemoryStore(Slow(0.3))
+    await tool(store, action="store", content="a")
+    assert await store.aflush(timeout=0.01) == 1
+    assert await store.aflush(BOB) == 0
+    assert await store.aflush() == 0
+    assert await contents(store) == ["a"]
+
+
+async def test_closing_lands_what_is_pending() -> None:
+    store = InMemoryStore(Slow(0.2))
+    async with store:
+        await tool(store, action="store", content="likes tea")
+    assert store.writes.stats.landed == 1
+
+
+async def test_forgetting_a_user_waits_so_that_nothing_comes_back() -> None:
+    store = InMemoryStore(Slow(0.2))
+    await tool(store, action="store", content="likes tea")
+    assert await store.aforget_memory(ALICE) == 1
+    await asyncio.sleep(0.3)
+    assert await contents(store) == []
+
+
+async def test_more_writes_than_the_limit_wait_for_room() -> None:
+    store = InMemoryStore(Slow(0.05))
+    store._writes = PendingWrites(store, limit=3)
+    most = 0
+    for number in range(12):
+        await tool(store, action="store", content=f"fact {number}")
+        most = max(most, len(store.writes))
+    assert most == 3
+    assert len(await contents(store)) == 12
+
+
+@pytest.mark.usefixtures("quick_retries")
+async def test_a_failure_that_passes_is_not_noticed(caplog: pytest.LogCaptureFixture) -> None:
+    store = InMemoryStore(Failing(3))
+    await tool(store, action="store", content="likes tea")
+    assert [found["content"] for found in await tool(store, query="tea")] == ["likes tea"]
+    assert store.writes.stats.retried == 3
+    assert store.writes.stats.failed == 0
+    assert caplog.records == []
+
+
+@pytest.mark.usefixtures("quick_retries")
+async def test_a_failure_that_stays_is_logged_counted_and_told(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    store = InMemoryStore(Failing(4))
+    await tool(store, action="store", content="my secret is 42", memory_key="z")
+    await store.aflush()
+    assert store.writes.stats.failed == 1
+    (record,) = caplog.records
+    assert record.levelno == logging.ERROR
+    assert "memory_key='z'" in record.getMessage()
+    assert "the embedder is away" in record.getMessage()
+    assert "secret" not in record.getMessage()
+
+    other = await tool(store, query="secret", config=BOB)
+    assert other == []
+    told = await tool(store, action="store", content="unrelated", memory_key="y")
+    assert "store z" in told["error"]
+    assert "not saved" in told["error"]
+    assert "not carried out" in told["error"]
+    assert await tool(store, query="secret") == []
+    await tool(store, action="store", content="my secret is 42", memory_key="z")
+    assert await contents(store) == ["my secret is 42"]
+
+
+async def test_a_write_that_can_never_land_is_not_repeated(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    store = InMemoryStore(HashEmbedding())
+    memory_id = await store.astore(BOB, "bob's")
+    begun = time.perf_counter()
+    await tool(store, action="update", memory_id=memory_id, content="stolen")
+    told = await tool(store, query="x")
+    assert time.perf_counter() - begun < 0.1
+    assert "no memory" in told["error"]
+    assert await contents(store, BOB) == ["bob's"]
+    assert len(caplog.records) == 1
+    await tool(store, action="delete", memory_id=memory_id)
+    assert await tool(store, query="x") == []
+    assert await contents(store, BOB) == ["bob's"]
+
+
+@pytest.mark.usefixtures("quick_retries")
+async def test_a_slow_attempt_is_given_up_and_repeated(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Hanging(HashEmbedding):
+        hanging = 2
+
+        async def aembed_batch(self, texts: Sequence[str]) -> list[list[float]]:
+            if self.hanging:
+                self.hanging -= 1
+                await asyncio.sleep(3600)
+            return await super().aembed_batch(texts)
+
+    monkeypatch.setattr("tenxgraph.storage.store.pending._ATTEMPT_TIMEOUT", 0.05)
+    store = InMemoryStore(Hanging())
+    await tool(store, action="store", content="likes tea")
+    assert await contents(store) == ["likes tea"]
+    assert store.writes.stats.retried == 2
+
+
+async def test_calls_of_one_turn_with_one_key_make_one_memory() -> None:
+    store = InMemoryStore(Slow(0.01))
+    await asyncio.gather(
+        *(tool(store, action="store", content=f"value {n}", memory_key="color") for n in range(20))
+    )
+    assert await contents(store) == ["value 19"]
+
+
+async def test_a_promise_is_in_the_log_before_it_is_answered_and_gone_when_kept(
+    tmp_path: Path,
+) -> None:
+    log = FileLog(tmp_path)
+    store = InMemoryStore(Slow(0.1))
+    config = {**ALICE, "thread_id": "t1"}
+    await memory_tool(
+        action="store", content="likes tea", config=config, store=store, pending_log=log
+    )
+    (promised,) = await log.pending(config)
+    assert (promised.action, promised.content) == ("store", "likes tea")
+    assert promised.config == config
+    await store.aflush()
+    assert await log.pending(config) == []
+
+
+async def test_without_a_log_entry_nothing_is_promised(tmp_path: Path) -> None:
+    class Full(FileLog):
+        async def begin(self, write: PendingWrite) -> None:
+            raise StoreError("the ledger is away")
+
+    store = InMemoryStore(HashEmbedding())
+    reply = json.loads(
+        await memory_tool(
+            action="store", content="x", config=ALICE, store=store, pending_log=Full(tmp_path)
+        )
+    )
+    assert reply == {"error": "memory unavailable: the ledger is away"}
+    assert await contents(store) == []
+
+
+@pytest.mark.usefixtures("quick_retries")
+async def test_a_promise_stays_in_the_log_while_the_store_is_away(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    log = FileLog(tmp_path)
+    store = InMemoryStore(Failing(4))
+    await user_memory_tool(
+        action="remember",
+        text="likes tea",
+        config={**ALICE, "thread_id": "t1"},
+        store=store,
+        idempotency_key="t1/m1/0",
+        pending_log=log,
+    )
+    await store.aflush()
+    assert len(await log.pending(ALICE)) == 1
+    assert await arecover(store, log, ALICE) == 1
+    assert await contents(store) == ["likes tea"]
+    assert await log.pending(ALICE) == []
+    assert await arecover(store, log, ALICE) == 0
+
+
+async def test_a_promise_that_can_never_be_kept_leaves_the_log(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    log = FileLog(tmp_path)
+    store = InMemoryStore(HashEmbedding())
+    await memory_tool(
+        action="update", memory_id="x", content="y", config=ALICE, store=store, pending_log=log
+    )
+    await store.aflush()
+    assert await log.pending(ALICE) == []
+    assert log.refusals == ["LookupError: There is no memory 'x'."]
+
+
+async def test_a_recovered_write_that_had_landed_changes_nothing(tmp_path: Path) -> None:
+    class Forgetful(FileLog):
+        async def landed(self, write: PendingWrite) -> None:
+            raise OSError("killed just before")
+
+    log = Forgetful(tmp_path)
+    store = InMemoryStore(HashEmbedding())
+    for number in range(2):
+        await memory_tool(
+            action="store",
+            content="likes tea",
+            config=ALICE,
+            store=store,
+            idempotency_key=f"t1/m1/{number}",
+            pending_log=log,
+        )
+    assert await contents(store) == ["likes tea", "likes tea"]
+    assert await arecover(store, log, ALICE) == 2
+    assert await contents(store) == ["likes tea", "likes tea"]
+
+
+def test_a_promise_survives_json() -> None:
+    write = PendingWrite(
+        action="store", config={"user_id": "ü"}, content="x", metadata={"a": [1, None]}
+    )
+    assert PendingWrite(**json.loads(json.dumps(write.as_json()))) == write
