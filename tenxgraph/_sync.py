@@ -5,6 +5,8 @@ it blocks, but never deadlocks, since the work happens on a loop of its own).
 """
 
 import asyncio
+import atexit
+import contextlib
 import functools
 import os
 import threading
@@ -18,6 +20,7 @@ R = TypeVar("R")
 Owner = TypeVar("Owner")
 
 _END = object()
+_FAREWELL = 2.0
 
 
 class _LoopThread:
@@ -28,10 +31,24 @@ class _LoopThread:
         self.loop = asyncio.new_event_loop()
         self.thread = threading.Thread(target=self._run, name="tenxgraph-sync", daemon=True)
         self.thread.start()
+        atexit.register(self.end)
 
     def _run(self) -> None:
         asyncio.set_event_loop(self.loop)
         self.loop.run_forever()
+
+    def end(self) -> None:
+        """Give back what was opened on the loop, as `asyncio.run` does at its end.
+
+        A server that does not answer must not keep the interpreter from ending.
+        """
+        if self.pid != os.getpid():
+            return
+        farewell = asyncio.run_coroutine_threadsafe(self.loop.shutdown_asyncgens(), self.loop)
+        with contextlib.suppress(TimeoutError):
+            farewell.result(_FAREWELL)
+        self.loop.call_soon_threadsafe(self.loop.stop)
+        self.thread.join(_FAREWELL)
 
 
 _lock = threading.Lock()

@@ -1,6 +1,7 @@
 """SQLite: set up like a grown database, one writer connection per file and process."""
 
 import asyncio
+import atexit
 import os
 import sqlite3
 import threading
@@ -114,7 +115,9 @@ class _Writer:
         self._engine = open_engine(path)
         self._thread = ThreadPoolExecutor(max_workers=1, thread_name_prefix="tenxgraph-sqlite")
         self._connection: Connection | None = None
+        self._pid = os.getpid()
         self.users = 0
+        atexit.register(self._close_at_exit)
 
     async def run(self, work: Callable[[Connection], T]) -> T:
         future = self._thread.submit(self._run, work)
@@ -132,9 +135,15 @@ class _Writer:
         self._thread.shutdown()
 
     def _close(self) -> None:
+        atexit.unregister(self._close_at_exit)
         if self._connection is not None:
             self._connection.close()
         self._engine.dispose()
+
+    def _close_at_exit(self) -> None:
+        # The thread has ended before. A child's copy of its parent's connection is not to be closed.
+        if self._pid == os.getpid():
+            self._close()
 
 
 class _Writers:
@@ -146,7 +155,10 @@ class _Writers:
 
     def acquire(self, path: str) -> _Writer:
         with self._lock:
-            writer = self._writers.setdefault((os.getpid(), path), _Writer(path))
+            key = os.getpid(), path
+            writer = self._writers.get(key)
+            if writer is None:
+                writer = self._writers[key] = _Writer(path)
             writer.users += 1
             return writer
 
