@@ -34,6 +34,9 @@ class ExecutionState(BaseModel):
     status: RunStatus = "completed"
     run_id: str = ""
     interrupts: list[Interrupt] = Field(default_factory=list)
+    """Questions that wait for answers."""
+    answers: dict[str, Any] = Field(default_factory=dict)
+    """Answers that the current node has not used up yet, by the id of the question."""
     error: str | None = None
 
 

@@ -111,4 +111,3 @@ class StateCodec(Codec, Generic[StateT]):
 def _first_problem(error: ValidationError) -> tuple[str, str]:
     first = error.errors(include_url=False)[0]
     return ".".join(map(str, first["loc"])) or "(state)", first["msg"]
-

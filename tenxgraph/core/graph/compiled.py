@@ -1,0 +1,158 @@
+"""CompiledGraph: a graph that is ready to run, over a checkpointer."""
+
+import asyncio
+import threading
+from collections.abc import AsyncIterator, Mapping
+from types import TracebackType
+from typing import Any, Generic, Self, TypeVar
+
+from tenxgraph._sync import sync_iterator_twin, sync_twin
+from tenxgraph.core.graph.chunks import Chunk, Emit
+from tenxgraph.core.graph.opening import Input
+from tenxgraph.core.graph.plan import Plan
+from tenxgraph.core.graph.run import Run
+from tenxgraph.core.graph.settings import Settings
+from tenxgraph.core.state import AgentState
+from tenxgraph.storage.checkpointer import BaseCheckpointer
+
+__all__ = ["CompiledGraph"]
+
+StateT = TypeVar("StateT", bound=AgentState)
+
+
+class CompiledGraph(Generic[StateT]):
+    """Runs a graph. Two of them in one process share nothing.
+
+    Made by `StateGraph.compile`. The config of every call names the thread: `thread_id` (made up,
+    and returned, if absent), `user_id` (`"anonymous"` if absent), `run_id`, `recursion_limit`
+    (25), `node_timeout` (900 s), `tool_timeout` (300 s), `thread_name`, `thread_meta`,
+    `on_pending` (`"error"` or `"cancel"`). The caller's dict is not changed.
+    """
+
+    def __init__(self, plan: Plan, checkpointer: BaseCheckpointer[Any], store: Any) -> None:
+        self._plan = plan
+        self.checkpointer = checkpointer
+        self.store = store
+        self._runs: dict[tuple[str, str], set[Run]] = {}
+        checkpointer.bind_state_type(type(plan.initial))
+
+    async def ainvoke(
+        self, input: Any = None, config: Mapping[str, Any] | None = None
+    ) -> dict[str, Any]:
+        """Run on a thread, to the end, a pause or a stop.
+
+        Args:
+            input: `{"messages": [...]}`, with `state` (a dict of state fields) or `resume` (the
+                answer to an interrupt) beside or instead; or a message, or a string, which is the
+                user's. A thread whose run was cut short goes on where it was.
+            config: names the thread.
+
+        Returns:
+            `messages` (what this run added after the input), `state`, `interrupts` (questions that
+            wait), `usage` (tokens), `thread_id` and `run_id`.
+
+        Raises:
+            StaleStateError: another run committed on the thread first. The caller may try again.
+            NodeError: a node raised or took too long; the thread has the status `error`, and goes
+                on at that node when it is run without a new message.
+            GraphRecursionError: the run took more than `recursion_limit` steps.
+            PendingInterruptError: the thread waits for an answer.
+        """
+        return await self._execute(Input.of(input), Settings.of(config), _nowhere)
+
+    async def astream(
+        self, input: Any = None, config: Mapping[str, Any] | None = None
+    ) -> AsyncIterator[Chunk]:
+        """Run like `ainvoke`, and tell what happens while it does.
+
+        A consumer that goes away stops the run after what is being written.
+        """
+        chunks: asyncio.Queue[Chunk | None] = asyncio.Queue()
+        given, settings = Input.of(input), Settings.of(config)
+        loop, home = asyncio.get_running_loop(), threading.get_ident()
+
+        def emit(chunk: Chunk) -> None:
+            if threading.get_ident() == home:
+                chunks.put_nowait(chunk)
+            else:  # a sync node emits from its thread
+                loop.call_soon_threadsafe(chunks.put_nowait, chunk)
+
+        async def run() -> None:
+            try:
+                await self._execute(given, settings, emit)
+            finally:
+                chunks.put_nowait(None)
+
+        running = asyncio.ensure_future(run())
+        try:
+            while (chunk := await chunks.get()) is not None:
+                yield chunk
+            await running
+        finally:
+            if not running.done():
+                running.cancel()
+                await asyncio.wait((running,))
+            if not running.cancelled():
+                running.exception()
+
+    async def astop(self, config: Mapping[str, Any]) -> bool:
+        """Stop the run on a thread, in whatever process it goes on; whether there is the thread.
+
+        The node in progress is cancelled; the thread ends `stopped`, and can go on.
+        """
+        settings = Settings.of(config)
+        known = await self.checkpointer.arequest_stop(dict(settings.config))
+        for run in self._runs.get(_key(settings), ()):
+            run.stop()
+        return known
+
+    async def aget_state(self, config: Mapping[str, Any]) -> StateT | None:
+        """The newest state of a thread, or `None`."""
+        state: StateT | None = await self.checkpointer.aget_state(dict(Settings.of(config).config))
+        return state
+
+    async def aclose(self) -> None:
+        """Close the checkpointer, and the store if there is one."""
+        await self.checkpointer.aclose()
+        if self.store is not None:
+            await self.store.aclose()
+
+    def draw(self) -> str:
+        """The graph as Mermaid text."""
+        return self._plan.mermaid()
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self,
+        _kind: type[BaseException] | None,
+        _error: BaseException | None,
+        _trace: TracebackType | None,
+    ) -> None:
+        await self.aclose()
+
+    async def _execute(self, given: Input, settings: Settings, emit: Emit) -> dict[str, Any]:
+        run = Run(self._plan, self.checkpointer, self.store, settings, emit)
+        runs = self._runs.setdefault(_key(settings), set())
+        runs.add(run)
+        try:
+            return await run.execute(given)
+        finally:
+            runs.discard(run)
+            if not runs:
+                self._runs.pop(_key(settings), None)
+
+    invoke = sync_twin(ainvoke)
+    stream = sync_iterator_twin(astream)
+    stop = sync_twin(astop)
+    get_state = sync_twin(aget_state)
+    close = sync_twin(aclose)
+
+
+def _key(settings: Settings) -> tuple[str, str]:
+    return str(settings.config["user_id"]), str(settings.config["thread_id"])
+
+
+def _nowhere(_chunk: Chunk) -> None:
+    """Nobody listens."""

@@ -1,0 +1,74 @@
+"""Edges: which node runs after which."""
+
+import inspect
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Final
+
+from tenxgraph.core.exceptions import GraphError
+from tenxgraph.core.graph.node import Node
+
+__all__ = ["END", "START", "ConditionalEdge", "Edge"]
+
+START: Final = "__start__"
+END: Final = "__end__"
+
+
+class Edge:
+    """Always the same way on."""
+
+    def __init__(self, target: str) -> None:
+        self.target = target
+
+    @property
+    def targets(self) -> Sequence[str] | None:
+        """Where it may lead."""
+        return (self.target,)
+
+    async def next(self, _given: Mapping[str, Any]) -> str:
+        """The node that runs next."""
+        return self.target
+
+
+class ConditionalEdge:
+    """A way on that a function chooses: by the name of a node, or a key of `path_map`."""
+
+    def __init__(
+        self,
+        source: str,
+        condition: Callable[..., Any],
+        path_map: Mapping[Any, str] | Sequence[str] | None,
+    ) -> None:
+        self._source = source
+        self._condition = Node(f"condition after {source}", condition)
+        """Called like a node, but in place: a thread for every choice would cost more than it."""
+        if path_map is None or isinstance(path_map, Mapping):
+            self._map = path_map
+        else:
+            self._map = {name: name for name in path_map}
+
+    @property
+    def targets(self) -> Sequence[str] | None:
+        """Where it may lead; `None`: anywhere."""
+        return None if self._map is None else tuple(self._map.values())
+
+    async def next(self, given: Mapping[str, Any]) -> str:
+        """The node that runs next.
+
+        Raises:
+            GraphError: the function chose what `path_map` has not, or no name at all.
+        """
+        choice = self._condition.function(**self._condition.arguments(given))
+        if inspect.isawaitable(choice):
+            choice = await choice
+        if self._map is not None:
+            if choice not in self._map:
+                known = ", ".join(map(repr, self._map))
+                message = (
+                    f"The condition after {self._source!r} chose {choice!r}, not one of {known}."
+                )
+                raise GraphError(message)
+            return self._map[choice]
+        if not isinstance(choice, str):
+            message = f"The condition after {self._source!r} must name a node, not {choice!r}."
+            raise GraphError(message)
+        return choice

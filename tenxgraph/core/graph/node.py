@@ -1,0 +1,86 @@
+"""Node: a function of a graph, called with what its parameters ask for."""
+
+import asyncio
+import functools
+import inspect
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from tenxgraph.core.exceptions import GraphError
+
+__all__ = ["INJECTED", "Node", "accepted", "call"]
+
+INJECTED = frozenset({"state", "config", "store", "checkpointer", "emit"})
+"""What a node may ask for by parameter name."""
+
+_POSITIONAL = ("state", "config")
+
+
+class Node:
+    """A function, sync or async, under a name."""
+
+    def __init__(self, name: str, function: Callable[..., Any]) -> None:
+        if not callable(function):
+            raise GraphError(f"Node {name!r} must be a function, not {type(function).__name__}.")
+        self.name = name
+        self.function = function
+        self.parameters = _plan(name, function)
+
+    async def __call__(self, given: Mapping[str, Any]) -> Any:
+        """Call the function with what it asks for; a sync one in a thread, so it may block."""
+        return await call(self.function, self.arguments(given))
+
+    def arguments(self, given: Mapping[str, Any]) -> dict[str, Any]:
+        """What the function asks for, by its own names."""
+        return {name: given[source] for name, source in self.parameters.items()}
+
+
+async def call(function: Callable[..., Any], arguments: Mapping[str, Any]) -> Any:
+    """Call a function: an async one here, a sync one in a thread."""
+    if is_async(function):
+        return await function(**arguments)
+    result = await asyncio.to_thread(function, **arguments)
+    return await result if inspect.isawaitable(result) else result
+
+
+def is_async(function: Callable[..., Any]) -> bool:
+    """Whether calling gives an awaitable, also behind a `partial` or as an object's `__call__`."""
+    while isinstance(function, functools.partial):
+        function = function.func
+    return inspect.iscoroutinefunction(function) or inspect.iscoroutinefunction(
+        getattr(function, "__call__", None)  # noqa: B004 - its kind is asked for, not its presence
+    )
+
+
+def accepted(function: Callable[..., Any]) -> dict[str, inspect.Parameter]:
+    """The parameters that a function can be given by name."""
+    try:
+        parameters = inspect.signature(function).parameters
+    except (TypeError, ValueError) as error:
+        raise GraphError(f"{function!r} has no signature to look at.") from error
+    return {
+        name: parameter
+        for name, parameter in parameters.items()
+        if parameter.kind in (parameter.POSITIONAL_OR_KEYWORD, parameter.KEYWORD_ONLY)
+    }
+
+
+def _plan(name: str, function: Callable[..., Any]) -> dict[str, str]:
+    """Which parameter gets what: by name, and else the first the state, the second the config."""
+    plan: dict[str, str] = {}
+    free = [source for source in _POSITIONAL if source not in accepted(function)]
+    for parameter in accepted(function).values():
+        if parameter.name in INJECTED:
+            plan[parameter.name] = parameter.name
+        elif parameter.default is not parameter.empty:
+            continue
+        elif free:
+            plan[parameter.name] = free.pop(0)
+        else:
+            known = ", ".join(sorted(INJECTED))
+            message = (
+                f"Node {name!r} asks for {parameter.name!r}, which nothing provides. A node may "
+                f"ask for: {known}."
+            )
+            raise GraphError(message)
+    return plan

@@ -1,0 +1,138 @@
+"""Opening: from what is stored and what comes in, to where a run begins."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+from uuid import uuid4
+
+from tenxgraph.core.exceptions import GraphError, PendingInterruptError
+from tenxgraph.core.graph.edges import START
+from tenxgraph.core.graph.interrupts import answers_to
+from tenxgraph.core.graph.plan import Plan
+from tenxgraph.core.graph.settings import Settings
+from tenxgraph.core.graph.update import as_messages, join
+from tenxgraph.core.state import AgentState, ExecutionState, Message
+
+__all__ = ["Input", "Opening", "open_run"]
+
+_KEYS = frozenset({"messages", "state", "resume"})
+_NOTHING = object()
+
+
+@dataclass(frozen=True, slots=True)
+class Input:
+    """What a caller sends in."""
+
+    messages: list[Message] = field(default_factory=list)
+    fields: Mapping[str, Any] = field(default_factory=dict)
+    answer: Any = _NOTHING
+
+    @property
+    def has_answer(self) -> bool:
+        """Whether it answers an interrupt."""
+        return self.answer is not _NOTHING
+
+    @classmethod
+    def of(cls, given: Any) -> "Input":
+        """Read an input: `{"messages": ..., "state": {...}, "resume": ...}`, or a bare message.
+
+        Raises:
+            GraphError: it has other keys, or no messages where messages should be.
+        """
+        if given is None:
+            return cls()
+        if not isinstance(given, Mapping) or "role" in given:
+            return cls(messages=as_messages(given, role="user"))
+        unknown = set(given) - _KEYS
+        if unknown:
+            message = (
+                f"The input has {', '.join(map(repr, sorted(map(str, unknown))))}; it may have "
+                "`messages`, `state` (a dict of state fields) and `resume`."
+            )
+            raise GraphError(message)
+        fields = given.get("state") or {}
+        if not isinstance(fields, Mapping):
+            raise GraphError("`state` in the input must be a dict of state fields.")
+        messages = as_messages(given.get("messages") or (), role="user")
+        return cls(messages, fields, given.get("resume", _NOTHING))
+
+
+@dataclass(frozen=True, slots=True)
+class Opening:
+    """Where a run begins."""
+
+    state: AgentState
+    node: str
+    messages: list[Message]
+    """Those of the input, to be stored."""
+    answered: bool
+    """Whether it goes on behind an interrupt, so that it must not pause there once more."""
+
+
+async def open_run(
+    plan: Plan, stored: AgentState | None, given: Input, settings: Settings
+) -> Opening:
+    """Decide where a run begins.
+
+    A thread whose run was cut short goes on at the recorded node. One whose run failed or was
+    stopped goes on there, too, unless a new message comes in: that begins a new run. A paused one
+    waits for its answer.
+
+    Raises:
+        PendingInterruptError: the thread is paused, and this is no answer.
+        GraphError: it is an answer, and nothing was asked; or the input does not fit the state.
+    """
+    if stored is None:
+        return await _new_run(plan, plan.initial.model_copy(deep=True), given, settings)
+    meta = stored.execution_meta
+    if meta.status == "interrupted" and not (given.has_answer or settings.on_pending == "cancel"):
+        questions = "; ".join(f"{one.id!r}: {one.value!r}" for one in meta.interrupts)
+        message = (
+            f"Thread {settings.config['thread_id']!r} waits for an answer ({questions}). Pass "
+            '{"resume": ...}, or set `on_pending` to "cancel" in the config to give it up.'
+        )
+        raise PendingInterruptError(message)
+    if given.has_answer and meta.status not in ("interrupted", "running"):
+        message = f"Thread {settings.config['thread_id']!r} is not waiting for an answer."
+        raise GraphError(message)
+    if _goes_on(meta, given, settings):
+        return _resumed(plan, stored, given, settings)
+    return await _new_run(plan, stored, given, settings)
+
+
+def _goes_on(meta: ExecutionState, given: Input, settings: Settings) -> bool:
+    """Whether the recorded run is taken up, rather than a new one begun."""
+    if meta.status == "completed" or not meta.current_node:
+        return False
+    if meta.status == "interrupted":
+        return given.has_answer
+    # A retry under the run's own id is that run, whatever it brings along again.
+    return meta.status == "running" or not given.messages or settings.run_id == meta.run_id
+
+
+def _resumed(plan: Plan, stored: AgentState, given: Input, settings: Settings) -> Opening:
+    meta = stored.execution_meta
+    plan.node(meta.current_node)
+    is_retry = settings.run_id is not None and settings.run_id == meta.run_id
+    joined = join(stored, dict(given.fields))
+    messages = [] if is_retry else given.messages
+    joined = join(joined.state, messages)
+    answers = meta.answers
+    if given.has_answer and meta.interrupts:
+        answers = {**answers, **answers_to(meta.interrupts, given.answer)}
+    going_on = meta.model_copy(
+        update={"status": "running", "interrupts": [], "answers": answers, "error": None}
+    )
+    state = joined.state.model_copy(update={"execution_meta": going_on})
+    return Opening(state, meta.current_node, messages, answered=meta.status == "interrupted")
+
+
+async def _new_run(plan: Plan, state: AgentState, given: Input, settings: Settings) -> Opening:
+    joined = join(join(state, dict(given.fields)).state, given.messages)
+    node = await plan.after(START, {"state": joined.state, "config": settings.config})
+    plan.node(node)
+    meta = ExecutionState(
+        current_node=node, status="running", run_id=settings.run_id or uuid4().hex
+    )
+    state = joined.state.model_copy(update={"execution_meta": meta})
+    return Opening(state, node, given.messages, answered=False)

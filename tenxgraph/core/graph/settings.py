@@ -1,0 +1,62 @@
+"""Settings: what a run's config says, checked, with defaults."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+from uuid import uuid4
+
+__all__ = ["Settings"]
+
+ANONYMOUS = "anonymous"
+_ON_PENDING = ("error", "cancel")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Settings:
+    """How one run is to go.
+
+    The caller's dict is left as it is. Keys that begin with `_` belong to the library, and are
+    not taken from a caller: only a run's first read and its own writes say which version it is at.
+    """
+
+    config: dict[str, Any]
+    """The run's own copy, with `thread_id` and `user_id` filled in."""
+    run_id: str | None
+    recursion_limit: int
+    node_timeout: float
+    tool_timeout: float
+    on_pending: str
+
+    @classmethod
+    def of(cls, config: Mapping[str, Any] | None) -> "Settings":
+        """Read a config.
+
+        Raises:
+            ValueError: a limit or timeout is no positive number, or `on_pending` is unknown.
+        """
+        if config is not None and not isinstance(config, Mapping):
+            raise ValueError(f"`config` must be a dict, not {type(config).__name__}.")
+        own = {key: value for key, value in (config or {}).items() if not key.startswith("_")}
+        if own.get("thread_id") is None:
+            own["thread_id"] = uuid4().hex
+        if own.get("user_id") is None:
+            own["user_id"] = ANONYMOUS
+        on_pending = own.get("on_pending", "error")
+        if on_pending not in _ON_PENDING:
+            raise ValueError(f"`on_pending` must be one of {_ON_PENDING}, not {on_pending!r}.")
+        run_id = own.get("run_id")
+        return cls(
+            config=own,
+            run_id=None if run_id is None else str(run_id),
+            recursion_limit=int(_positive(own, "recursion_limit", 25)),
+            node_timeout=_positive(own, "node_timeout", 900.0),
+            tool_timeout=_positive(own, "tool_timeout", 300.0),
+            on_pending=on_pending,
+        )
+
+
+def _positive(config: Mapping[str, Any], name: str, default: float) -> float:
+    value = config.get(name, default)
+    if isinstance(value, bool) or not isinstance(value, int | float) or value <= 0:
+        raise ValueError(f"`{name}` must be a number above 0, not {value!r}.")
+    return value

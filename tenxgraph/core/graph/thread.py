@@ -1,0 +1,74 @@
+"""Thread: a run's own view of its thread. What it read, what it writes, and from which version."""
+
+import asyncio
+from collections.abc import Sequence
+from typing import Any
+
+from tenxgraph.core.state import AgentState, Message
+from tenxgraph.storage.checkpointer import BaseCheckpointer
+
+__all__ = ["Thread"]
+
+_LOOP_ONLY = frozenset({"_checkpoint_version", "_stop_requested"})
+
+
+class Thread:
+    """Reads once, then writes; only its own writes move the version it builds on."""
+
+    def __init__(self, checkpointer: BaseCheckpointer[Any], config: dict[str, Any]) -> None:
+        self.checkpointer = checkpointer
+        self._config = dict(config)
+        self.from_cache = False
+        """Whether what was read came from the cache, and may be older than the database."""
+        self.written: AgentState | None = None
+        """The state as this run last wrote it."""
+
+    async def read(self) -> AgentState | None:
+        """The newest state: from the cache, else from the database."""
+        state = await self.checkpointer.aget_state_cache(self._config)
+        self.from_cache = state is not None
+        return state if state is not None else await self.checkpointer.aget_state(self._config)
+
+    async def read_past_cache(self) -> AgentState | None:
+        """The newest state in the database."""
+        self.from_cache = False
+        return await self.checkpointer.aget_state(self._config)
+
+    async def write(self, state: AgentState, messages: Sequence[Message] = ()) -> None:
+        """Write durably, then refresh the cache. A cancellation waits until that is done.
+
+        Raises:
+            StaleStateError: another run has committed since. Nothing was written.
+        """
+        writing = asyncio.ensure_future(self._write(state, messages))
+        try:
+            await asyncio.shield(writing)
+        except asyncio.CancelledError:
+            await asyncio.wait((writing,))
+            raise
+
+    async def _write(self, state: AgentState, messages: Sequence[Message]) -> None:
+        await self.checkpointer.aput_checkpoint(self._config, state, messages)
+        self.written = state
+        await self.checkpointer.aput_state_cache(self._config, state)
+
+    @property
+    def stop_requested(self) -> bool:
+        """Whether somebody had asked for a stop by the last write, which brought the answer."""
+        return bool(self._config.get("_stop_requested"))
+
+    async def is_stop_requested(self) -> bool:
+        """Whether somebody has asked for a stop by now."""
+        return await self.checkpointer.ais_stop_requested(self._config)
+
+    async def clear_stop_request(self) -> None:
+        """Forget that somebody asked for a stop."""
+        await self.checkpointer.aclear_stop_request(self._config)
+        self._config.pop("_stop_requested", None)
+
+    def config_for_nodes(self) -> dict[str, Any]:
+        """A config for code outside the loop: it may use the thread, not move its version.
+
+        It knows the thread's life, so that nothing it writes brings a deleted thread back.
+        """
+        return {name: value for name, value in self._config.items() if name not in _LOOP_ONLY}
