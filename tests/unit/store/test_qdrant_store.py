@@ -99,6 +99,20 @@ async def test_a_score_means_the_same_for_each_distance(distance: str, kind: str
         assert len(await store.asearch(ALICE, "cat", limit=2)) == 2
 
 
+@pytest.mark.parametrize("others", [0, 30, 200])
+async def test_a_search_among_many_users_finds_all_that_is_ones_own(others: int) -> None:
+    vectors = {"cat": [1.0, 0.0], "far": [0.1, 1.0], "near": [1.0, 0.1]}
+    async with QdrantStore(Fixed(vectors), path=":memory:") as store:
+        await store.astore_many({"user_id": "bob"}, [NewMemory(content="near")] * others)
+        ids = await store.astore_many(ALICE, [NewMemory(content="far")] * 7)
+        labelled = await store.astore(ALICE, "far", category="odd")
+        found = await store.asearch(ALICE, "cat", limit=20)
+        assert {memory.id for memory in found} == {*ids, labelled}
+        found = await store.asearch(ALICE, "cat", limit=20, category="odd")
+        assert [memory.id for memory in found] == [labelled]
+        assert len(await store.asearch(ALICE, "cat", limit=3)) == 3
+
+
 @pytest.mark.parametrize("vector", [[1.0], [1.0, 2.0, 3.0], [1.0, float("nan")], [float("inf"), 0]])
 async def test_a_vector_that_is_none_is_refused_before_anything_is_written(
     vector: list[float],
