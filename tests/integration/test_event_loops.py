@@ -7,7 +7,7 @@ import programs
 import pytest
 from threads import config, state, texts
 
-from tenxgraph.storage.checkpointer import PostgresCheckpointer, SqliteCheckpointer
+from tenxgraph.storage import create_checkpointer
 
 SEVERAL_LOOPS = """
     import asyncio, gc, sys, threading
@@ -119,10 +119,8 @@ def test_parent_and_children_of_a_fork_each_have_connections_of_their_own(dsn: s
     assert programs.run(FORKS, dsn, flags=flags, timeout=30) == "done\n"
 
 
-async def test_closing_reaches_the_connections_of_every_loop(dsn: str, tmp_path: Path) -> None:
-    kept = (
-        PostgresCheckpointer(dsn) if dsn.startswith("postgres") else SqliteCheckpointer(dsn)
-    )
+async def test_closing_reaches_the_connections_of_every_loop(dsn: str) -> None:
+    kept = create_checkpointer(dsn)
     await kept.asetup()
     await asyncio.to_thread(kept.put_state, config(), state("a"))
     await asyncio.to_thread(lambda: asyncio.run(kept.aget_state(config())))

@@ -175,7 +175,7 @@ class PostgresBackend(SqlBackend):
 
     async def commit(self, scope: Scope, write: Write) -> Committed:
         await self._verify()
-        with translating():
+        with translating(self._postgres.place):
             try:
                 return await self._attempt(scope, write)
             except (TimeoutError, DBAPIError, OSError) as error:

@@ -34,7 +34,7 @@ class PostgresDsn:
     """Whether the URL says `pgbouncer=true`, as those of transaction poolers do."""
 
     @classmethod
-    def parse(cls, dsn: str) -> "PostgresDsn":
+    def parse(cls, dsn: object) -> "PostgresDsn":
         """Read `postgres://`, `postgresql://` and `postgresql+asyncpg://` URLs.
 
         Raises:
@@ -62,6 +62,12 @@ class PostgresDsn:
             ("postgresql", parts.netloc, parts.path, urlencode(kept, quote_via=quote), "")
         )
         return cls(url, None if timeout in (None, "0") else float(timeout), pgbouncer)
+
+    @property
+    def place(self) -> str:
+        """The server and the database, without who logs in."""
+        parts = urlsplit(self.url)
+        return f"PostgreSQL at {parts.netloc.rpartition('@')[2]}{parts.path}"
 
     def __repr__(self) -> str:
         return f"PostgresDsn({masked(self.url)!r})"

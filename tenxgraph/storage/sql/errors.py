@@ -11,8 +11,9 @@ from tenxgraph.core.exceptions import SchemaVersionError, StorageError, Transien
 __all__ = ["is_connection_lost", "is_privilege_missing", "is_unique_violation", "translating"]
 
 # SQLSTATE classes and codes: https://www.postgresql.org/docs/current/errcodes-appendix.html
-_CONNECTION_CLASSES = ("08", "53", "57", "58")
-_SERIALIZATION = ("40001", "40P01", "55P03")
+_LOST = ("08", "57P", "53300")
+_PASSING = ("53", "55P03", "57", "58", "40001", "40P01")
+_LOGIN = ("28", "3D")
 _MISSING_TABLE = ("42P01", "3F000", "42703")
 _MISSING_PRIVILEGE = "42501"
 _UNIQUE = "23505"
@@ -44,7 +45,7 @@ def is_connection_lost(error: BaseException) -> bool:
         state = _sqlstate(error.orig)
         return (
             error.connection_invalidated
-            or state[:2] in ("08", "57")
+            or state.startswith(_LOST)
             or "connection is closed" in str(error.orig)
             or "connection was closed" in str(error.orig)
         )
@@ -52,48 +53,74 @@ def is_connection_lost(error: BaseException) -> bool:
 
 
 @contextmanager
-def translating() -> Iterator[None]:
+def translating(place: str) -> Iterator[None]:
     """Turn what SQLAlchemy and the drivers raise inside into a `StorageError` of the fitting kind.
 
-    The message keeps the driver's own words, and never the statement's parameters.
+    The message names the place and keeps the driver's own words, and never the statement's
+    parameters.
     """
     try:
         yield
     except PoolTimeoutError as error:
         message = (
-            "No database connection became free in time. Raise `pool_size`, or look for calls "
+            f"No connection to {place} became free in time. Raise `pool_size`, or look for calls "
             "that hold connections."
         )
         raise TransientStorageError(message, code="pool_timeout") from error
     except DBAPIError as error:
-        raise _translated(error) from error
+        words = str(error.orig).split("\n")[0]
+        raise _of_server(error, words, place) or _of_file(error, words, place) from error
     except (OSError, TimeoutError) as error:
-        raise TransientStorageError(_unreachable(error)) from error
+        raise _unreachable(f"{type(error).__name__}: {error}", place) from error
 
 
-def _translated(error: DBAPIError) -> StorageError:
+def _of_server(error: DBAPIError, words: str, place: str) -> StorageError | None:
+    """What PostgreSQL says by its SQLSTATE, or by going away."""
     state = _sqlstate(error.orig)
-    words = str(error.orig).split("\n")[0]
-    if state in _MISSING_TABLE or "no such table" in words or "no such column" in words:
-        return SchemaVersionError(
-            f"The tables of tenxgraph are not there, or not of this version ({words}). Run "
-            "`checkpointer.setup()` or `alembic upgrade head` once, before the first request."
-        )
+    if state in _MISSING_TABLE:
+        return _missing_tables(words)
     if state == _MISSING_PRIVILEGE:
-        return StorageError(f"The database role lacks a right: {words}", code="missing_privilege")
-    if state[:2] in _CONNECTION_CLASSES or state in _SERIALIZATION or is_connection_lost(error):
-        return TransientStorageError(_unreachable(words))
+        message = f"The database role lacks a right on {place}: {words}."
+        return StorageError(message, code="missing_privilege")
+    if state.startswith(_LOGIN):
+        message = f"{place} refused the login: {words}. Check the user, password and DSN."
+        return StorageError(message, code="login_refused")
+    if is_connection_lost(error):
+        return _unreachable(words, place)
+    if state.startswith(_PASSING):
+        return TransientStorageError(f"{place} refused for now: {words}.")
+    return None
+
+
+def _of_file(error: DBAPIError, words: str, place: str) -> StorageError:
+    """What SQLite says in words alone; and what nobody expects."""
+    if "no such table" in words or "no such column" in words:
+        return _missing_tables(words)
+    if "unable to open database file" in words:
+        message = (
+            f"{place} cannot be opened: {words}. Does its folder exist, and may this process "
+            "write there?"
+        )
+        return StorageError(message, code="cannot_open")
+    if "readonly database" in words:
+        message = f"{place} cannot be written: {words}. Grant this process the right to write."
+        return StorageError(message, code="read_only")
+    if "not a database" in words or "malformed" in words:
+        message = f"{place} is damaged, or no SQLite database: {words}. Restore it from a backup."
+        return StorageError(message, code="damaged")
     if isinstance(error, OperationalError | InterfaceError):
-        if "unable to open database file" in words:
-            message = (
-                f"The database file cannot be opened ({words}). Does its folder exist, and may "
-                "this process write there?"
-            )
-            return StorageError(message, code="cannot_open")
-        return TransientStorageError(f"The database refused for now: {words}")
-    return StorageError(f"The database refused: {words}", code="database")
+        return TransientStorageError(f"{place} refused for now: {words}.")
+    return StorageError(f"{place} refused: {words}.", code="database")
 
 
-def _unreachable(words: object) -> str:
-    name = f"{type(words).__name__}: {words}" if isinstance(words, BaseException) else words
-    return f"The database cannot be reached, or went away: {name}. Check the DSN and the server."
+def _missing_tables(words: str) -> SchemaVersionError:
+    return SchemaVersionError(
+        f"The tables of tenxgraph are not there, or not of this version ({words}). Run "
+        "`checkpointer.setup()` or `alembic upgrade head` once, before the first request."
+    )
+
+
+def _unreachable(words: str, place: str) -> TransientStorageError:
+    return TransientStorageError(
+        f"{place} cannot be reached, or went away: {words}. Check the DSN and the server."
+    )

@@ -125,9 +125,11 @@ class PostgresDatabase:
         self.schema = schema
         self._engine: AsyncEngine | None = None
         if isinstance(source, AsyncEngine):
+            self.place = f"PostgreSQL at {source.url.host}/{source.url.database}"
             self._engine = source.execution_options(isolation_level="AUTOCOMMIT")
             self._statement_level = True
         else:
+            self.place = source.place
             self._statement_level = not (options.pgbouncer or source.pgbouncer)
             self._engines = LoopEngines(lambda: engine_for(source, options))
 
@@ -162,7 +164,7 @@ class PostgresDatabase:
 
     async def migrate(self) -> None:
         """Bring the schema to the newest revision."""
-        with translating():
+        with translating(self.place):
             if await self._again(self._read, lambda c: migrate.is_current(c, self.schema)):
                 return
             async with migrate.one_at_a_time():
@@ -182,7 +184,7 @@ class PostgresDatabase:
     async def _again(
         self, run: Callable[[Callable[[Connection], T]], Any], work: Callable[[Connection], T]
     ) -> T:
-        with translating():
+        with translating(self.place):
             try:
                 result: T = await run(work)
             except (DBAPIError, OSError) as error:

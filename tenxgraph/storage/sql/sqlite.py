@@ -124,7 +124,7 @@ class _Writer:
         return await asyncio.wrap_future(future)
 
     def _run(self, work: Callable[[Connection], T]) -> T:
-        with translating():
+        with translating(self._path):
             if self._connection is None:
                 self._connection = self._engine.connect()
             with self._connection.begin():
@@ -141,7 +141,7 @@ class _Writer:
         self._engine.dispose()
 
     def _close_at_exit(self) -> None:
-        # The thread has ended before. A child's copy of its parent's connection is not to be closed.
+        # The thread has ended before us. A child leaves its parent's connection alone.
         if self._pid == os.getpid():
             self._close()
 
@@ -201,7 +201,7 @@ class SqliteDatabase:
         """Run queries; what they see is what was committed before."""
         if self.path == MEMORY:
             return await self.write(work)
-        with translating():
+        with translating(self.path):
             engine = await self._readers.current()
             async with engine.connect() as connection:
                 return await connection.run_sync(work)

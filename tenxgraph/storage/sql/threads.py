@@ -105,7 +105,7 @@ class Threads:
         return connection.execute(self._stop, parameters).rowcount > 0
 
 
-def _info(row: Row[Any]) -> ThreadInfo:
+def _info(row: Row[*tuple[Any, ...]]) -> ThreadInfo:
     return ThreadInfo(
         thread_id=row.thread_id,
         thread_name=row.thread_name,

@@ -89,7 +89,9 @@ class WriteTransaction:
         )
         return Committed(version, thread.generation, plan.seqs, thread.stop_requested)
 
-    def _lock_thread(self, connection: Connection, scope: Scope, write: Write) -> Row[Any]:
+    def _lock_thread(
+        self, connection: Connection, scope: Scope, write: Write
+    ) -> Row[*tuple[Any, ...]]:
         key = {"p_thread": scope.thread_id}
         thread = connection.execute(self._thread, key).one_or_none()
         check_write(scope, write, thread)
