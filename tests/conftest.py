@@ -1,6 +1,5 @@
 """Servers for the session, databases for each test."""
 
-import os
 from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 from uuid import uuid4
@@ -8,7 +7,7 @@ from uuid import uuid4
 import backends
 import pytest
 from backends import Backend, Checkpointer
-from servers.postgres import PostgresEndpoint, PostgresServer
+from servers.postgres import PostgresEndpoint, PostgresServer, postgres_from_environment
 from servers.redis import RedisServer
 
 from tenxgraph.storage.checkpointer import PostgresCheckpointer
@@ -19,14 +18,12 @@ TEMPLATE = "tenxgraph_template"
 @pytest.fixture(scope="session")
 def postgres_server() -> Iterator[PostgresEndpoint]:
     """A PostgreSQL: the one the environment names, or one of the session's own."""
-    dsn = os.environ.get("TENXGRAPH_TEST_PG_DSN")
-    if dsn:
-        yield PostgresEndpoint(dsn)
+    existing = postgres_from_environment()
+    if existing is not None:
+        yield existing
         return
-    server = PostgresServer(durable=False)
-    server.start()
-    yield server
-    server.stop()
+    with PostgresServer(durable=False) as server:
+        yield server
 
 
 @pytest.fixture(scope="session")
@@ -58,10 +55,8 @@ def postgres_dsn(postgres_server: PostgresEndpoint, postgres_template: str) -> I
 @pytest.fixture(scope="session")
 def redis_server() -> Iterator[RedisServer]:
     """A Redis for the session."""
-    server = RedisServer()
-    server.start()
-    yield server
-    server.stop()
+    with RedisServer() as server:
+        yield server
 
 
 @pytest.fixture(params=backends.DURABLE)
