@@ -1,15 +1,14 @@
 """PostgresCheckpointer: the durable layer on PostgreSQL, without a cache."""
 
-from typing import Any, TypeVar
-
-from sqlalchemy.ext.asyncio import AsyncEngine
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from tenxgraph._optional import require
 from tenxgraph.core.state import AgentState
 from tenxgraph.storage.checkpointer.durable import DurableCheckpointer
-from tenxgraph.storage.sql.backend import PostgresBackend
 from tenxgraph.storage.sql.dsn import PostgresDsn
-from tenxgraph.storage.sql.postgres_database import PostgresDatabase, PostgresOptions
+
+if TYPE_CHECKING:
+    from sqlalchemy.ext.asyncio import AsyncEngine
 
 __all__ = ["PostgresCheckpointer"]
 
@@ -40,12 +39,16 @@ class PostgresCheckpointer(DurableCheckpointer[StateT]):
         self,
         postgres_dsn: str | None = None,
         *,
-        engine: AsyncEngine | None = None,
+        engine: "AsyncEngine | None" = None,
         schema: str = "public",
         state_history_limit: int = 20,
         enforce_user_isolation: bool = True,
         **connection: Any,
     ) -> None:
+        # Here, not above: SQLAlchemy is loaded by whoever needs it, not by every import.
+        from tenxgraph.storage.sql.backend import PostgresBackend
+        from tenxgraph.storage.sql.postgres_database import PostgresDatabase, PostgresOptions
+
         require("asyncpg", extra="postgres", wanted_by=type(self).__name__)
         self.schema = _checked_schema(schema)
         self._source = _checked_source(postgres_dsn, engine)
@@ -60,12 +63,14 @@ class PostgresCheckpointer(DurableCheckpointer[StateT]):
         return f"{type(self).__name__}({self._source!r}, schema={self.schema!r})"
 
 
-def _checked_source(dsn: str | None, engine: object) -> PostgresDsn | AsyncEngine:
+def _checked_source(dsn: str | None, engine: object) -> "PostgresDsn | AsyncEngine":
     if (dsn is None) == (engine is None):
         message = "Pass either `postgres_dsn` or `engine`, and not both."
         raise ValueError(message)
     if engine is None:
         return PostgresDsn.parse(dsn or "")
+    from sqlalchemy.ext.asyncio import AsyncEngine
+
     if not isinstance(engine, AsyncEngine) or engine.dialect.driver != "asyncpg":
         message = "`engine` must be an AsyncEngine on postgresql+asyncpg://."
         raise ValueError(message)

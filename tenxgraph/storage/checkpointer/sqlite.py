@@ -5,9 +5,7 @@ from typing import TypeVar
 
 from tenxgraph.core.state import AgentState
 from tenxgraph.storage.checkpointer.durable import DurableCheckpointer
-from tenxgraph.storage.sql.backend import SqliteBackend
 from tenxgraph.storage.sql.dsn import is_postgres, sqlite_path
-from tenxgraph.storage.sql.sqlite import SqliteDatabase
 
 __all__ = ["SqliteCheckpointer"]
 
@@ -33,6 +31,10 @@ class SqliteCheckpointer(DurableCheckpointer[StateT]):
         state_history_limit: int = 20,
         enforce_user_isolation: bool = True,
     ) -> None:
+        # Here, not above: SQLAlchemy is loaded by whoever needs it, not by every import.
+        from tenxgraph.storage.sql.backend import SqliteBackend
+        from tenxgraph.storage.sql.sqlite import SqliteDatabase
+
         path = os.fspath(db_path)
         if not path or is_postgres(path):
             message = "`db_path` must be the path of a file, `:memory:` or a sqlite:/// URL."
