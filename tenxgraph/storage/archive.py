@@ -8,6 +8,7 @@ from uuid import UUID
 
 from tenxgraph.core.exceptions import SerializationError, StorageError
 from tenxgraph.core.state.codec import to_text
+from tenxgraph.storage import archive_rows
 from tenxgraph.storage.backend import Archive, Backend
 from tenxgraph.storage.scope import Scope
 
@@ -16,8 +17,6 @@ __all__ = ["lines", "parse", "refuse_existing"]
 FORMAT = 1
 # Columns that hold JSON as text, and are embedded in a line as what they say.
 _DOCUMENTS = frozenset({"data", "state_data", "result"})
-_MOMENTS = frozenset({"created_at", "updated_at"})
-_IDS = frozenset({"generation", "write_id"})
 _KINDS = {"message": "messages", "state": "states", "tool_execution": "tool_executions"}
 
 
@@ -33,7 +32,7 @@ def parse(lines: Iterable[str]) -> Archive:
     """Read what `lines` wrote.
 
     Raises:
-        SerializationError: it is no such export, or of a newer format.
+        SerializationError: it is no such export, or of a newer format, or damaged.
     """
     archive: Archive | None = None
     for number, text in enumerate(lines, start=1):
@@ -41,9 +40,6 @@ def parse(lines: Iterable[str]) -> Archive:
             continue
         kind, row = _read_line(number, text)
         if kind == "thread" and archive is None:
-            if row.pop("format", None) != FORMAT:
-                message = f"The export is not of format {FORMAT}; it was made by another version."
-                raise SerializationError(message)
             archive = Archive(thread=row)
         elif archive is not None and kind in _KINDS:
             getattr(archive, _KINDS[kind]).append(row)
@@ -53,6 +49,7 @@ def parse(lines: Iterable[str]) -> Archive:
     if archive is None:
         message = "There is no thread in the export."
         raise SerializationError(message)
+    archive_rows.check(archive)
     return archive
 
 
@@ -79,19 +76,12 @@ def _written(name: str, value: Any) -> Any:
 
 def _read_line(number: int, text: str) -> tuple[str, dict[str, Any]]:
     try:
-        row = json.loads(text)
-        kind = row.pop("kind")
-        return kind, {name: _read(kind, name, value) for name, value in row.items()}
-    except (ValueError, KeyError, TypeError, AttributeError) as error:
+        document = json.loads(text)
+        kind = document.pop("kind")
+        if kind == "thread" and document.pop("format", None) != FORMAT:
+            message = f"The export is not of format {FORMAT}; it was made by another version."
+            raise SerializationError(message)
+        return kind, archive_rows.read(kind, document)
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
         message = f"Line {number} is no line of an export: {error!r}"
         raise SerializationError(message) from error
-
-
-def _read(kind: str, name: str, value: Any) -> Any:
-    if value is None:
-        return None
-    if name in _DOCUMENTS or (name == "meta" and kind != "thread"):
-        return to_text(value)
-    if name in _MOMENTS:
-        return datetime.fromisoformat(value)
-    return UUID(value) if name in _IDS else value

@@ -12,9 +12,11 @@ from tenxgraph.core.state.state_codec import StateCodec
 from tenxgraph.storage import revisions
 from tenxgraph.storage.backend import Committed, MessageRow, Write
 from tenxgraph.storage.records import utc_now
-from tenxgraph.storage.scope import Scope
+from tenxgraph.storage.scope import Scope, checked_object
 
 __all__ = ["Draft", "new_generation"]
+
+_LARGEST_COUNT = 2**63 - 1
 
 
 def new_generation() -> UUID:
@@ -40,11 +42,21 @@ class Draft:
 
     @classmethod
     def of_messages(
-        cls, codec: StateCodec[Any], config: Mapping[str, Any], messages: Sequence[Message]
+        cls,
+        codec: StateCodec[Any],
+        config: Mapping[str, Any],
+        messages: Sequence[Message],
+        metadata: Mapping[str, Any] | None = None,
     ) -> "Draft":
-        """A write of messages alone."""
+        """A write of messages alone, with `metadata` added to that of each."""
         draft = cls(codec, config)
-        draft.messages = list(messages)
+        more = checked_object("metadata", metadata or {})
+        for i, message in enumerate(messages):
+            codec.check_message(message, f"messages[{i}]")
+            own = message.metadata
+            draft.messages.append(
+                message.model_copy(update={"metadata": {**own, **more}}) if more else message
+            )
         return draft
 
     @classmethod
@@ -72,10 +84,12 @@ class Draft:
         """
         draft = cls(codec, config)
         draft._fields = to_text(codec.state_fields(state), "state")
-        draft._meta = codec.dumps(dict(metadata), "metadata")
+        draft._meta = codec.dumps(checked_object("metadata", metadata), "metadata")
         if trust:
             draft._generation = scope.generation or _generation_of(state)
         draft._refer_to(state)
+        for i, message in enumerate(messages):
+            codec.check_message(message, f"messages[{i}]")
         draft._add_beside(messages)
         return draft
 
@@ -96,7 +110,9 @@ class Draft:
             meta=self._meta,
             keep=keep,
             thread_name=name,
-            thread_meta=self._codec.encode(dict(meta), "thread_meta") if meta else {},
+            thread_meta=self._codec.encode(
+                checked_object("thread_meta", meta or {}), "thread_meta"
+            ),
         )
 
     def settle(self, committed: Committed, state: AgentState | None = None) -> None:
@@ -124,9 +140,10 @@ class Draft:
             if context[:known] == stored.messages:
                 self._refs = [list(pair) for pair in stored.refs]
                 start = known
-        for message in context[start:] if start else context:
+        for i, message in enumerate(context[start:] if start else context, start):
             seq = self._seq_of(message)
             if seq is None:
+                self._codec.check_message(message, f"state.context[{i}]")
                 self.messages.append(message)
                 seq = -len(self.messages)
             revisions.append(self._refs, seq, seq)
@@ -167,14 +184,11 @@ class Draft:
         return any(first > 0 for first, _ in self._refs)
 
     def _row(self, index: int, message: Message) -> MessageRow:
-        usages = message.usages
-        return MessageRow(
-            message.message_id,
-            message.role,
-            message.tool_call_id,
-            self._codec.message_text(message, f"messages[{index}]"),
-            None if usages is None else usages.total_tokens,
-        )
+        text = self._codec.message_text(message, f"messages[{index}]")
+        tokens = None if message.usages is None else message.usages.total_tokens
+        if tokens is not None and abs(tokens) > _LARGEST_COUNT:
+            tokens = None  # no number of tokens; the message itself keeps what it says
+        return MessageRow(message.message_id, message.role, message.tool_call_id, text, tokens)
 
 
 def _generation_of(state: AgentState) -> UUID | None:

@@ -5,7 +5,7 @@ import binascii
 import json
 from collections.abc import Mapping
 from dataclasses import replace
-from datetime import datetime
+from datetime import UTC, datetime
 from math import isfinite
 from typing import Any
 
@@ -13,13 +13,14 @@ from tenxgraph.core.state import Message
 from tenxgraph.core.state.state_codec import StateCodec
 from tenxgraph.storage.backend import Backend, MessageQuery, StoredMessage
 from tenxgraph.storage.records import Page, ThreadInfo
-from tenxgraph.storage.scope import Scope
+from tenxgraph.storage.scope import Scope, checked_id, checked_object
 
 __all__ = [
     "MessagePages",
     "checked_filter",
     "checked_number",
     "position",
+    "refuse_both",
     "thread_cursor",
     "thread_place",
 ]
@@ -27,6 +28,8 @@ __all__ = [
 # Messages read at a time where each has to be looked into.
 _CHUNK = 500
 _LARGEST = 2**63 - 1
+# Bits of an int beyond which no database compares it with anything.
+_LONGEST_NUMBER = 1023
 
 
 def checked_number(name: str, value: Any) -> int | None:
@@ -43,15 +46,22 @@ def checked_number(name: str, value: Any) -> int | None:
     return value
 
 
+def refuse_both(name: str, value: Any, **others: Any) -> None:
+    """Raise `ValueError` where an argument is given that another one would leave without effect."""
+    given = [other for other, its_value in others.items() if its_value is not None]
+    if value is not None and given:
+        message = f"`{name}` cannot be combined with {' and '.join(f'`{one}`' for one in given)}."
+        raise ValueError(message)
+
+
 def checked_filter(filter: Mapping[str, Any]) -> dict[str, str | int | float | bool | None]:
     """A filter on metadata: plain values by key.
 
     Raises:
         ValueError: a key is no string, or a value is no plain one; there are no operators.
     """
-    for key, value in filter.items():
-        plain = value is None or type(value) in (str, int, bool)
-        if not isinstance(key, str) or not (plain or (type(value) is float and isfinite(value))):
+    for key, value in checked_object("filter", filter).items():
+        if not isinstance(key, str) or not _is_plain(value):
             message = (
                 f"`filter` compares metadata keys with plain values (a string, number, bool or "
                 f"None) and knows no operators: {key!r} has {value!r}."
@@ -60,7 +70,15 @@ def checked_filter(filter: Mapping[str, Any]) -> dict[str, str | int | float | b
     return dict(filter)
 
 
-def position(cursor: str | None) -> int | None:
+def _is_plain(value: Any) -> bool:
+    if type(value) is int:
+        return value.bit_length() < _LONGEST_NUMBER
+    if type(value) is float:
+        return isfinite(value)
+    return value is None or type(value) in (str, bool)
+
+
+def position(cursor: object) -> int | None:
     """The place in a thread that a message cursor means."""
     if cursor is None:
         return None
@@ -86,8 +104,11 @@ def thread_place(cursor: str | None) -> tuple[datetime, str] | None:
         return None
     try:
         moment, thread_id = json.loads(base64.urlsafe_b64decode(cursor))
-        return datetime.fromisoformat(moment), str(thread_id)
-    except (ValueError, TypeError, binascii.Error) as error:
+        place = datetime.fromisoformat(moment)
+        if place.tzinfo is None:
+            raise ValueError("it has no time zone")
+        return place.astimezone(UTC), checked_id({"thread_id": thread_id}, "thread_id")
+    except (ValueError, TypeError, OverflowError, binascii.Error) as error:
         message = f"`cursor` must be the `cursor` of an earlier page, not {cursor!r}."
         raise ValueError(message) from error
 

@@ -4,7 +4,9 @@ from collections.abc import Iterable
 from datetime import UTC, datetime
 from typing import Any, Generic, Literal, TypeVar
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import AwareDatetime, BaseModel, ConfigDict, Field
+
+from tenxgraph.core.state.blocks import Text
 
 __all__ = ["Page", "StateSnapshot", "ThreadInfo", "ToolExecution", "ToolStatus"]
 
@@ -22,7 +24,7 @@ class ThreadInfo(BaseModel):
     """The record of one thread."""
 
     thread_id: str
-    thread_name: str | None = None
+    thread_name: Text | None = None
     user_id: str | None = None
     metadata: dict[str, Any] | None = None
     created_at: datetime = Field(default_factory=utc_now)
@@ -46,15 +48,15 @@ class ToolExecution(BaseModel):
     Providers repeat and omit call ids, so `tool_call_id` alone identifies nothing.
     """
 
-    message_id: str
-    position: int
-    tool_call_id: str | None = None
-    tool_name: str
+    message_id: str = Field(min_length=1, max_length=255)
+    position: int = Field(ge=0, le=2**63 - 1)
+    tool_call_id: Text | None = None
+    tool_name: Text
     args_digest: str = ""
     status: ToolStatus
     result: Any = None
-    created_at: datetime = Field(default_factory=utc_now)
-    updated_at: datetime = Field(default_factory=utc_now)
+    created_at: AwareDatetime = Field(default_factory=utc_now)
+    updated_at: AwareDatetime = Field(default_factory=utc_now)
 
 
 class Page(list[T], Generic[T]):

@@ -5,7 +5,16 @@ from dataclasses import dataclass, replace
 from typing import Any, Self
 from uuid import UUID
 
-__all__ = ["GENERATION_KEY", "VERSION_KEY", "Scope", "checked_id", "owner_of"]
+__all__ = [
+    "GENERATION_KEY",
+    "VERSION_KEY",
+    "Scope",
+    "checked_id",
+    "checked_object",
+    "checked_text",
+    "owner_of",
+    "remember",
+]
 
 VERSION_KEY = "_checkpoint_version"
 GENERATION_KEY = "_checkpoint_generation"
@@ -95,6 +104,30 @@ def checked_id(config: Mapping[str, Any], name: str) -> str:
         raise ValueError(message)
     if "\x00" in value or not _is_unicode(value):
         message = f"`{name}` must not contain NUL characters or lone surrogates."
+        raise ValueError(message)
+    return str(value)
+
+
+def checked_object(name: str, value: Any) -> dict[Any, Any]:
+    """What a caller says in a dict, as one.
+
+    Raises:
+        ValueError: it is none.
+    """
+    if not isinstance(value, Mapping):
+        message = f"`{name}` must be a dict, not {type(value).__name__}."
+        raise ValueError(message)
+    return dict(value)
+
+
+def checked_text(name: str, value: Any) -> str:
+    """What a caller says in a string.
+
+    Raises:
+        ValueError: it is none.
+    """
+    if not isinstance(value, str):
+        message = f"`{name}` must be a string, not {type(value).__name__}."
         raise ValueError(message)
     return str(value)
 

@@ -5,43 +5,31 @@ dict that has the key `$t` is written as a tagged list of pairs, so it is never 
 Stored data can name only types that are registered; nothing is imported by name.
 """
 
-import base64
 import dataclasses
 import functools
 import json
-import math
-import types
 import typing
 from collections.abc import Callable, Container
-from datetime import date, datetime, time, timedelta
-from decimal import Decimal
-from enum import Enum
-from pathlib import Path, PurePosixPath, PureWindowsPath
+from enum import Enum, Flag
 from typing import Any
-from uuid import UUID
-from zoneinfo import ZoneInfo
 
 from pydantic import (
     BaseModel,
-    Discriminator,
     PydanticSchemaGenerationError,
     TypeAdapter,
     ValidationError,
 )
 
 from tenxgraph.core.exceptions import SerializationError, UnknownTypeError
+from tenxgraph.core.state import scalars
 from tenxgraph.core.state.frozen import FrozenDict, FrozenList
+from tenxgraph.core.state.hints import argument, arguments, is_exactly
 from tenxgraph.core.state.registry import GLOBAL, TypeRegistry
+from tenxgraph.core.state.scalars import MARK, Json, tag
 
-__all__ = ["Codec", "Json"]
+__all__ = ["Codec", "first_problem", "to_text"]
 
-Json = Any
-"""What `json.dumps` takes: None, bool, int, float, str, lists and dicts with string keys."""
-
-MARK = "$t"
 _MARKED = '"$t"'
-# Python refuses to parse decimal integers of more than 4,300 digits.
-_LONG_INTEGER_BITS = 14_000
 
 
 class Codec:
@@ -50,7 +38,7 @@ class Codec:
     def __init__(self, state_type: type[BaseModel] | None = None) -> None:
         self.types = TypeRegistry(parent=GLOBAL)
         if state_type is not None:
-            self.types.learn(state_type)
+            self.types.add(state_type)
 
     def dumps(self, value: Any, path: str = "value") -> str:
         """Encode a value of any supported type.
@@ -80,16 +68,28 @@ class Codec:
         """Decode JSON that has been parsed already. Raises what `loads` does."""
         return self.loads(json.dumps(tree))
 
+    def decode_or_leave(self, tree: Json) -> Any:
+        """Decode parsed JSON, or leave it as it is stored where that cannot be done any more."""
+        try:
+            return self.decode(tree)
+        except (SerializationError, ValidationError):
+            return tree
+
     def encode(self, value: Any, path: str = "value", hint: Any = Any) -> Json:
         """Turn a value into JSON; `hint` is its declared type, which need not be written down."""
         try:
             return self._encode(value, path, hint)
         except RecursionError:
-            message = f"`{path}` is nested too deeply, or contains itself."
-            raise SerializationError(message, path=path) from None
+            raise _too_deep(path) from None
 
     def fields(self, model: BaseModel, path: str, *, skip: Container[str] = ()) -> dict[str, Json]:
         """Encode the fields of a model, extra ones included, by their declared types."""
+        try:
+            return self._fields(model, path, skip)
+        except RecursionError:
+            raise _too_deep(path) from None
+
+    def _fields(self, model: BaseModel, path: str, skip: Container[str] = ()) -> dict[str, Json]:
         declared = _declared_fields(type(model))
         encoded = {
             name: value
@@ -100,7 +100,7 @@ class Codec:
         }
         for name, value in (model.__pydantic_extra__ or {}).items():
             encoded[name] = self._encode(value, f"{path}.{name}", Any)
-        return encoded
+        return unmistakable(encoded)
 
     def _encode(self, value: Any, path: str, hint: Any) -> Json:
         kind = type(value)
@@ -109,32 +109,27 @@ class Codec:
         encoder = _ENCODERS.get(kind)
         if encoder is not None:
             return encoder(self, value, path, hint)
+        if kind in scalars.WRITERS:
+            return scalars.WRITERS[kind](value)
         if isinstance(value, BaseModel):
-            return self._object(value, path, hint, lambda: self.fields(value, path))
+            _check_model(value, path)
+            return self._object(value, path, hint, lambda: self._fields(value, path))
         if isinstance(value, Enum):
             return self._enum(value, path, hint)
         if dataclasses.is_dataclass(kind):
-            return self._object(value, path, hint, lambda: self._dataclass_fields(value, path))
+            return self._dataclass(value, path, hint)
         return self._through_pydantic(value, path, hint)
 
-    def _int(self, value: int, _path: str, _hint: Any) -> Json:
-        return value if value.bit_length() < _LONG_INTEGER_BITS else _tag("int", hex(value))
-
-    def _float(self, value: float, _path: str, _hint: Any) -> Json:
-        text = repr(value)
-        # JSON has no NaN, and a JSONB column turns 1e300 into an integer of 300 digits.
-        return value if math.isfinite(value) and "e" not in text else _tag("float", text)
-
     def _list(self, value: list[Any], path: str, hint: Any) -> Json:
-        item = _argument(hint, 0, list)
+        item = argument(hint, 0, list)
         return [self._encode(entry, f"{path}[{i}]", item) for i, entry in enumerate(value)]
 
     def _tuple(self, value: tuple[Any, ...], path: str, hint: Any) -> Json:
         # One declared shape is enough for pydantic to make a tuple of the list again.
-        hints = () if hint is Any else _arguments(hint, tuple)
+        hints = () if hint is Any else arguments(hint, tuple)
         if not hints:
             items = [self._encode(entry, f"{path}[{i}]", Any) for i, entry in enumerate(value)]
-            return _tag("tuple", items)
+            return tag("tuple", items)
         if len(hints) == 2 and hints[1] is Ellipsis:
             hints = (hints[0],) * len(value)
         if len(hints) != len(value):
@@ -145,45 +140,52 @@ class Codec:
         ]
 
     def _dict(self, value: dict[Any, Any], path: str, hint: Any) -> Json:
-        item = _argument(hint, 1, dict)
+        item = argument(hint, 1, dict)
         if MARK in value or not all(type(key) is str for key in value):
-            key_hint = _argument(hint, 0, dict)
+            # Keys say themselves what they are: read as a mere list, one could be no key.
             pairs = [
                 [
-                    self._encode(key, f"{path} key {key!r}", key_hint),
+                    self._encode(key, f"{path} key {key!r}", Any),
                     self._encode(entry, f"{path}[{key!r}]", item),
                 ]
                 for key, entry in value.items()
             ]
-            return _tag("dict", pairs)
+            return tag("dict", pairs)
         return {key: self._encode(entry, f"{path}[{key!r}]", item) for key, entry in value.items()}
 
-    def _set(self, value: set[Any] | frozenset[Any], path: str, hint: Any) -> Json:
-        item = _argument(hint, 0, type(value))
-        encoded = [self._encode(entry, f"{path}{{{entry!r}}}", item) for entry in value]
+    def _set(self, value: set[Any] | frozenset[Any], path: str, _hint: Any) -> Json:
+        # Members say themselves what they are: read as a mere list, one could be no member.
+        encoded = [self._encode(entry, f"{path}{{{entry!r}}}", Any) for entry in value]
         # A set has no order of its own: the same set must give the same text.
         encoded.sort(key=lambda entry: json.dumps(entry, sort_keys=True))
-        return _tag("set" if type(value) is set else "frozenset", encoded)
+        return tag("set" if type(value) is set else "frozenset", encoded)
 
     def _enum(self, value: Enum, path: str, hint: Any) -> Json:
-        if _is_exactly(hint, type(value)):
+        if is_exactly(hint, type(value)):
             return self._encode(value.value, path, Any)
-        return _tag("enum", value.name, c=self._name_of(type(value), path))
+        # Flags that are set together have no name that could be looked up.
+        stored = value.value if isinstance(value, Flag) else value.name
+        return tag("enum", stored, c=self._name_of(type(value), path))
 
     def _object(self, value: Any, path: str, hint: Any, encode: Callable[[], Json]) -> Json:
-        if _is_exactly(hint, type(value)):
-            fields = encode()
-            return self._dict(fields, path, Any) if MARK in fields else fields
-        return _tag("object", encode(), c=self._name_of(type(value), path))
+        if is_exactly(hint, type(value)):
+            return encode()
+        return tag("object", encode(), c=self._name_of(type(value), path))
 
-    def _dataclass_fields(self, value: Any, path: str) -> dict[str, Json]:
-        hints = typing.get_type_hints(type(value))
-        return {
+    def _dataclass(self, value: Any, path: str, hint: Any) -> Json:
+        declared = is_exactly(hint, type(value))
+        if declared:
+            _check_dataclass(value, path)
+        # What is read back by its declared type is read by pydantic, which knows the types of its
+        # fields; else every field has to say itself what it is.
+        hints = typing.get_type_hints(type(value), include_extras=True) if declared else {}
+        fields = {
             field.name: self._encode(
                 getattr(value, field.name), f"{path}.{field.name}", hints.get(field.name, Any)
             )
             for field in dataclasses.fields(value)
         }
+        return self._object(value, path, hint, lambda: fields)
 
     def _name_of(self, kind: type, path: str) -> str:
         name = self.types.name_of(kind)
@@ -214,18 +216,18 @@ class Codec:
         raise SerializationError(message, path=path)
 
     def _revive(self, document: dict[str, Any]) -> Any:
-        tag = document.get(MARK)
-        if tag is None:
+        kind = document.get(MARK)
+        if kind is None:
             return document
-        if tag in ("object", "enum"):
-            return self._revive_registered(tag, document["c"], document["v"])
-        decoder = _DECODERS.get(tag)
+        if kind in ("object", "enum"):
+            return self._revive_registered(document["c"], document["v"])
+        decoder = _DECODERS.get(kind)
         if decoder is None:
-            message = f"Stored data has the tag {tag!r}, which this version does not know."
+            message = f"Stored data has the tag {kind!r}, which this version does not know."
             raise UnknownTypeError(message)
         return decoder(document)
 
-    def _revive_registered(self, tag: str, name: str, stored: Any) -> Any:
+    def _revive_registered(self, name: str, stored: Any) -> Any:
         kind = self.types.type_named(name)
         if kind is None:
             message = (
@@ -233,8 +235,8 @@ class Codec:
                 f"the class that it is now with `register_type(cls, name={name!r})`."
             )
             raise UnknownTypeError(message)
-        if tag == "enum":
-            return typing.cast("type[Enum]", kind)[stored]
+        if issubclass(kind, Enum):
+            return kind(stored) if issubclass(kind, Flag) else kind[stored]
         if issubclass(kind, BaseModel):
             return kind.model_validate(stored, by_name=True)
         return _make_dataclass(kind, stored)
@@ -260,8 +262,46 @@ def _declared_fields(kind: type[BaseModel]) -> dict[str, Any]:
     return {name: field.annotation for name, field in kind.model_fields.items()}
 
 
-def _tag(tag: str, value: Json, **more: Json) -> dict[str, Json]:
-    return {MARK: tag, **more, "v": value}
+def unmistakable(fields: dict[str, Json]) -> dict[str, Json]:
+    """Encoded fields, in a form that is not taken for a tagged object even if one is named so."""
+    return tag("dict", [[*pair] for pair in fields.items()]) if MARK in fields else fields
+
+
+def _too_deep(path: str) -> SerializationError:
+    return SerializationError(f"`{path}` is nested too deeply, or contains itself.", path=path)
+
+
+def _check_model(value: BaseModel, path: str) -> None:
+    """Refuse what could be saved but never loaded: a field that was set to what it may not be."""
+    if not value.model_config.get("frozen"):
+        fields = {**value.__dict__, **(value.__pydantic_extra__ or {})}
+        _check(lambda: type(value).model_validate(fields, by_name=True), path)
+
+
+def _check_dataclass(value: Any, path: str) -> None:
+    kind: Any = type(value)
+    fields = {one.name: getattr(value, one.name) for one in dataclasses.fields(kind) if one.init}
+    _check(lambda: _adapter(kind).validate_python(fields), path)
+
+
+def _check(load: Callable[[], object], path: str) -> None:
+    try:
+        load()
+    except ValidationError as error:
+        field, problem = first_problem(error)
+        path = f"{path}.{field}"
+        raise SerializationError(f"`{path}` cannot be saved: {problem}", path=path) from error
+
+
+def first_problem(error: ValidationError) -> tuple[str, str]:
+    """Which field is wrong, and what is."""
+    first = error.errors(include_url=False)[0]
+    return ".".join(map(str, first["loc"])) or "(all)", first["msg"]
+
+
+@functools.cache
+def _adapter(kind: type) -> TypeAdapter[Any]:
+    return TypeAdapter(kind)
 
 
 def _make_dataclass(kind: type, stored: dict[str, Any]) -> Any:
@@ -273,82 +313,7 @@ def _make_dataclass(kind: type, stored: dict[str, Any]) -> Any:
     return made
 
 
-def _cached(function: Callable[[Any, type], Any]) -> Callable[[Any, type], Any]:
-    """Remember what a declared type means: it is asked for every value of that field.
-
-    By identity, as hashing `dict[str, Box[Inner] | None]` costs more than the answer; the
-    declared type is kept with the answer, so that its id cannot become another's.
-    """
-    answers: dict[tuple[int, type], tuple[Any, Any]] = {}
-
-    @functools.wraps(function)
-    def answer(hint: Any, kind: type) -> Any:
-        known = answers.get((id(hint), kind))
-        if known is None:
-            known = answers[id(hint), kind] = (hint, function(hint, kind))
-        return known[1]
-
-    return answer
-
-
-def _alternatives(hint: Any) -> tuple[Any, ...]:
-    """The members of a declared union, or the one declared type, freed of `Annotated` and None."""
-    if hint is type(None):
-        return ()
-    if typing.get_origin(hint) is typing.Annotated:
-        return _alternatives(typing.get_args(hint)[0])
-    if typing.get_origin(hint) in (typing.Union, types.UnionType):
-        return tuple(one for member in typing.get_args(hint) for one in _alternatives(member))
-    return (hint,)
-
-
-@_cached
-def _is_exactly(hint: Any, kind: type) -> bool:
-    """Whether the declared type alone says that the value is a `kind`."""
-    named = _alternatives(hint)
-    if typing.get_origin(hint) is typing.Annotated and any(
-        isinstance(note, Discriminator) or getattr(note, "discriminator", None) is not None
-        for note in typing.get_args(hint)[1:]
-    ):
-        return kind in named  # pydantic tells the members apart by what they say themselves
-    return named == (kind,)
-
-
-@_cached
-def _arguments(hint: Any, container: type) -> tuple[Any, ...]:
-    """What the declared type says of the contents, if it is a `container` of something."""
-    named = _alternatives(hint)
-    if len(named) == 1 and isinstance(origin := typing.get_origin(named[0]), type):
-        return typing.get_args(named[0]) if issubclass(container, origin) else ()
-    return ()
-
-
-def _argument(hint: Any, position: int, container: type) -> Any:
-    arguments = () if hint is Any else _arguments(hint, container)
-    return arguments[position] if len(arguments) > position else Any
-
-
-def _datetime(_codec: Codec, value: datetime, _path: str, _hint: Any) -> Json:
-    if isinstance(value.tzinfo, ZoneInfo) and value.tzinfo.key:
-        local = value.replace(tzinfo=None).isoformat()
-        return _tag("datetime", local, z=value.tzinfo.key, f=value.fold)
-    return _tag("datetime", value.isoformat())
-
-
-def _read_datetime(document: dict[str, Any]) -> datetime:
-    moment = datetime.fromisoformat(document["v"])
-    if "z" in document:
-        return moment.replace(tzinfo=ZoneInfo(document["z"]), fold=document["f"])
-    return moment
-
-
-def _plain(tag: str, write: Callable[[Any], Json]) -> Callable[[Codec, Any, str, Any], Json]:
-    return lambda _codec, value, _path, _hint: _tag(tag, write(value))
-
-
 _ENCODERS: dict[type, Callable[[Codec, Any, str, Any], Json]] = {
-    int: Codec._int,
-    float: Codec._float,
     list: Codec._list,
     FrozenList: Codec._list,
     tuple: Codec._tuple,
@@ -356,35 +321,11 @@ _ENCODERS: dict[type, Callable[[Codec, Any, str, Any], Json]] = {
     FrozenDict: Codec._dict,
     set: Codec._set,
     frozenset: Codec._set,
-    datetime: _datetime,
-    date: _plain("date", date.isoformat),
-    time: _plain("time", time.isoformat),
-    timedelta: _plain("timedelta", lambda v: [v.days, v.seconds, v.microseconds]),
-    Decimal: _plain("decimal", str),
-    UUID: _plain("uuid", str),
-    bytes: _plain("bytes", lambda v: base64.b64encode(v).decode()),
-    bytearray: _plain("bytearray", lambda v: base64.b64encode(v).decode()),
-    type(Path()): _plain("path", str),
-    PurePosixPath: _plain("posixpath", str),
-    PureWindowsPath: _plain("windowspath", str),
 }
 
-_DECODERS: dict[str, Callable[[dict[str, Any]], Any]] = {
-    "int": lambda d: int(d["v"], 16),
-    "float": lambda d: float(d["v"]),
+_DECODERS: dict[str, Callable[[dict[str, Any]], Any]] = scalars.READERS | {
     "tuple": lambda d: tuple(d["v"]),
     "dict": lambda d: {key: value for key, value in d["v"]},  # noqa: C416 - pairs are lists
     "set": lambda d: set(d["v"]),
     "frozenset": lambda d: frozenset(d["v"]),
-    "datetime": _read_datetime,
-    "date": lambda d: date.fromisoformat(d["v"]),
-    "time": lambda d: time.fromisoformat(d["v"]),
-    "timedelta": lambda d: timedelta(*d["v"]),
-    "decimal": lambda d: Decimal(d["v"]),
-    "uuid": lambda d: UUID(d["v"]),
-    "bytes": lambda d: base64.b64decode(d["v"]),
-    "bytearray": lambda d: bytearray(base64.b64decode(d["v"])),
-    "path": lambda d: Path(d["v"]),
-    "posixpath": lambda d: PurePosixPath(d["v"]),
-    "windowspath": lambda d: PureWindowsPath(d["v"]),
 }

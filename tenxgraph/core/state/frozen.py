@@ -42,9 +42,20 @@ class FrozenList(list[Any]):
 
 
 def freeze(value: Any) -> Any:
-    """Copy plain dicts and lists, at every depth, into their read-only forms."""
+    """Copy plain dicts and lists, at every depth, into their read-only forms.
+
+    Raises:
+        ValueError: the value contains itself, or is nested too deeply.
+    """
+    try:
+        return _freeze(value)
+    except RecursionError:
+        raise ValueError("it is nested too deeply, or contains itself") from None
+
+
+def _freeze(value: Any) -> Any:
     if type(value) is dict:
-        return FrozenDict((key, freeze(item)) for key, item in value.items())
+        return FrozenDict((key, _freeze(item)) for key, item in value.items())
     if type(value) is list:
-        return FrozenList(freeze(item) for item in value)
+        return FrozenList(_freeze(item) for item in value)
     return value

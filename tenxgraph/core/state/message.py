@@ -5,7 +5,7 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Self
 from uuid import UUID, uuid4
 
-from pydantic import AwareDatetime, Field, model_validator
+from pydantic import AwareDatetime, Field
 
 from tenxgraph.core.state import openai_format
 from tenxgraph.core.state.blocks import (
@@ -61,7 +61,11 @@ class Message(_Value):
         _encoded: str
         _stored: Stored
 
-    message_id: str = Field(default_factory=new_message_id, min_length=1, max_length=255)
+    # A constraint of the field, not a validator of the model: pydantic would run that for every
+    # message of a list that is assigned to a state.
+    message_id: str = Field(
+        default_factory=new_message_id, min_length=1, max_length=255, pattern=r"^[^\x00]*$"
+    )
     role: Role
     content: tuple[ContentBlock, ...] = ()
     tool_calls: tuple[ToolCall, ...] = ()
@@ -72,13 +76,6 @@ class Message(_Value):
     usages: TokenUsages | None = None
     raw: Frozen = None
     """What the provider sent and no other field holds."""
-
-    @model_validator(mode="after")
-    def _id_is_storable(self) -> Self:
-        if "\x00" in self.message_id:
-            message = "`message_id` must not contain NUL characters."
-            raise ValueError(message)
-        return self
 
     @classmethod
     def text_message(

@@ -27,9 +27,12 @@ class TypeRegistry:
         self._parent = parent
         self._names: dict[type, str] = {}
         self._types: dict[str, type] = {}
+        self._not_looked_into: list[type] = []
 
     def add(self, kind: type, name: str | None = None) -> None:
-        """Register `kind`; a class defined anew under an old name takes its place.
+        """Register `kind`, and what it declares in its fields, at every depth.
+
+        A class defined anew under an old name takes its place.
 
         Raises:
             TypeError: it is no enum, dataclass or pydantic model.
@@ -42,25 +45,30 @@ class TypeRegistry:
         name = name or f"{kind.__module__}.{kind.__qualname__}"
         self._names[kind] = name
         self._types[name] = kind
-
-    def learn(self, kind: type) -> None:
-        """Register what `kind` declares in its fields, at every depth, and `kind` itself."""
-        if not is_supported(kind) or kind in self._names:
-            return
-        self.add(kind)
-        for annotation in _annotations(kind):
-            for mentioned in _mentioned(annotation):
-                self.learn(mentioned)
+        self._not_looked_into.append(kind)
 
     def name_of(self, kind: type) -> str | None:
         """The name `kind` is stored under, or `None` if it is not registered."""
-        own = self._names.get(kind)
-        return own if own is not None or self._parent is None else self._parent.name_of(kind)
+        self._look_into_new()
+        return self._known_name(kind)
 
     def type_named(self, name: str) -> type | None:
         """The class registered under `name`, or `None`."""
+        self._look_into_new()
         own = self._types.get(name)
         return own if own is not None or self._parent is None else self._parent.type_named(name)
+
+    def _look_into_new(self) -> None:
+        """Learn the declared types late: a class may name one that is defined after it."""
+        while self._not_looked_into:
+            for annotation in _annotations(self._not_looked_into.pop()):
+                for mentioned in _mentioned(annotation):
+                    if self._known_name(mentioned) is None:
+                        self.add(mentioned)
+
+    def _known_name(self, kind: type) -> str | None:
+        own = self._names.get(kind)
+        return own if own is not None or self._parent is None else self._parent.name_of(kind)
 
 
 def _annotations(kind: type) -> Iterator[Any]:

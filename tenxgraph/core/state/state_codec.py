@@ -7,12 +7,15 @@ from pydantic import BaseModel, TypeAdapter, ValidationError
 
 from tenxgraph.core.exceptions import SerializationError
 from tenxgraph.core.state.agent_state import AgentState
-from tenxgraph.core.state.codec import MARK, Codec, to_text
+from tenxgraph.core.state.codec import Codec, first_problem, to_text
 from tenxgraph.core.state.message import Message, Stored
+from tenxgraph.core.state.scalars import MARK
 
 __all__ = ["StateCodec"]
 
 StateT = TypeVar("StateT", bound=AgentState)
+
+_EMPTY_BY_DEFAULT = frozenset({"content", "tool_calls", "metadata"})
 
 _messages: TypeAdapter[list[Message]] = TypeAdapter(list[Message])
 
@@ -28,18 +31,33 @@ class StateCodec(Codec, Generic[StateT]):
         """The message as JSON text; encoded once in a message's life.
 
         Raises:
-            SerializationError: its metadata, or other free data, cannot be stored.
+            SerializationError: its metadata, or other free data, cannot be stored; or it is no
+                `Message`, or more than one, whose own fields would be lost.
         """
+        self.check_message(message, path)
         try:
             return message._encoded
         except AttributeError:
             fields = self.fields(message, path, skip=("timestamp",))
-            kept = {name: value for name, value in fields.items() if value}
+            kept = {
+                name: value
+                for name, value in fields.items()
+                if value is not None and (value or name not in _EMPTY_BY_DEFAULT)
+            }
             # Untagged, so that pydantic can read many messages at once without our decoder.
             kept["timestamp"] = message.timestamp.isoformat()
             text = to_text(kept, path)
             object.__setattr__(message, "_encoded", text)
             return text
+
+    def check_message(self, message: object, path: str) -> None:
+        """Raise `SerializationError` where something is no message, or more than one."""
+        if type(message) is not Message:
+            problem = (
+                f"`{path}` is a {type(message).__qualname__}, and would come back as a Message. "
+                "Pass a `Message`; what it does not hold belongs into its `metadata`."
+            )
+            raise SerializationError(problem, path=path)
 
     def messages(
         self, texts: Sequence[str], stored: Sequence[Stored] | None = None
@@ -83,11 +101,9 @@ class StateCodec(Codec, Generic[StateT]):
         try:
             return self.state_type.model_validate({**fields, "context": context}, by_name=True)
         except ValidationError as error:
-            field, problem = _first_problem(error)
-            raise SerializationError(
-                f"field `{field}` does not fit {self.state_type.__qualname__}: {problem}",
-                path=f"state.{field}",
-            ) from error
+            field, problem = first_problem(error)
+            message = f"field `{field}` does not fit {self.state_type.__qualname__}: {problem}"
+            raise SerializationError(message, path=f"state.{field}") from error
 
     def decode_fields(self, text: str) -> dict[str, Any]:
         """The fields of a state from its text."""
@@ -103,11 +119,6 @@ class StateCodec(Codec, Generic[StateT]):
         try:
             self.state_type.model_validate(values, by_name=True)
         except ValidationError as error:
-            field, problem = _first_problem(error)
+            field, problem = first_problem(error)
             message = f"`state.{field}` cannot be saved: {problem}"
             raise SerializationError(message, path=f"state.{field}") from error
-
-
-def _first_problem(error: ValidationError) -> tuple[str, str]:
-    first = error.errors(include_url=False)[0]
-    return ".".join(map(str, first["loc"])) or "(state)", first["msg"]

@@ -136,8 +136,8 @@ class BaseCheckpointer(ABC, Generic[StateT]):
             search: only messages whose text contains this, whatever the case.
             offset: how many to pass over.
             limit: how many at most.
-            last: the newest so many; more, where the first would be a tool's result without the
-                call that asked for it.
+            last: the newest so many, instead of `offset`, `limit` and `after`; more, where the
+                first would be a tool's result without the call that asked for it.
             after: the `cursor` of an earlier page; steady while new messages arrive.
         """
 

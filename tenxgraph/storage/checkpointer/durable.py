@@ -18,7 +18,7 @@ from tenxgraph.storage.backend import (
 from tenxgraph.storage.checkpointer.base import BaseCheckpointer, Config
 from tenxgraph.storage.draft import Draft, new_generation
 from tenxgraph.storage.records import Page, StateSnapshot, ThreadInfo, ToolExecution
-from tenxgraph.storage.scope import Scope, owner_of, remember
+from tenxgraph.storage.scope import Scope, checked_text, owner_of, remember
 
 __all__ = ["DurableCheckpointer"]
 
@@ -130,16 +130,12 @@ class DurableCheckpointer(BaseCheckpointer[StateT]):
         metadata: Mapping[str, Any] | None = None,
     ) -> None:
         scope = self.scope(config)
-        if metadata:
-            messages = [
-                message.model_copy(update={"metadata": {**message.metadata, **metadata}})
-                for message in messages
-            ]
-        draft = Draft.of_messages(self.codec(), config, messages)
+        draft = Draft.of_messages(self.codec(), config, messages, metadata)
         if draft.messages:
             draft.settle(await self._backend.commit(scope, draft.write(self._keep)))
 
     async def aget_message(self, config: Config, message_id: str) -> Message | None:
+        message_id = checked_text("message_id", message_id)
         row = await self._backend.get_message(self.scope(config), message_id)
         return None if row is None else self.codec().messages([row.data])[0]
 
@@ -154,6 +150,8 @@ class DurableCheckpointer(BaseCheckpointer[StateT]):
         after: str | None = None,
     ) -> Page[Message]:
         scope = self.scope(config)
+        paging.refuse_both("last", last, after=after, offset=offset, limit=limit)
+        search = None if search is None else checked_text("search", search)
         query = MessageQuery(
             after=paging.position(after),
             offset=paging.checked_number("offset", offset) or 0,
@@ -166,6 +164,7 @@ class DurableCheckpointer(BaseCheckpointer[StateT]):
         return await pages.matching(query, search) if search else await pages.plain(query)
 
     async def adelete_message(self, config: Config, message_id: str) -> bool:
+        message_id = checked_text("message_id", message_id)
         return await self._backend.delete_message(self.scope(config), message_id)
 
     async def aput_thread(self, config: Config, info: ThreadInfo) -> None:
@@ -195,7 +194,7 @@ class DurableCheckpointer(BaseCheckpointer[StateT]):
         query = ThreadQuery(
             user_id=user_id,
             isolated=isolated,
-            search=search,
+            search=None if search is None else checked_text("search", search),
             filter=paging.checked_filter(filter or {}),
             after=paging.thread_place(cursor),
             offset=paging.checked_number("offset", offset) or 0,
@@ -205,7 +204,8 @@ class DurableCheckpointer(BaseCheckpointer[StateT]):
         return Page(found, cursor=paging.thread_cursor(found[-1]) if found else None)
 
     def _decoded(self, info: ThreadInfo) -> ThreadInfo:
-        metadata = self.codec().decode(info.metadata)
+        # One record that cannot be read must not hide all the others of a listing.
+        metadata = self.codec().decode_or_leave(info.metadata)
         return info.model_copy(update={"metadata": metadata})
 
     async def aclean_thread(self, config: Config) -> bool:
@@ -218,7 +218,9 @@ class DurableCheckpointer(BaseCheckpointer[StateT]):
         before = paging.checked_number("before", before)
         codec = self.codec()
         snapshots = await self._backend.list_states(self.scope(config), limit, before)
-        return [one.model_copy(update={"meta": codec.decode(one.meta)}) for one in snapshots]
+        return [
+            one.model_copy(update={"meta": codec.decode_or_leave(one.meta)}) for one in snapshots
+        ]
 
     async def afork_thread(
         self, config: Config, new_thread_id: str, version: int | None = None

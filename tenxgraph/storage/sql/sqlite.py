@@ -19,6 +19,7 @@ from sqlalchemy.pool import StaticPool
 from tenxgraph.storage.sql import migrate
 from tenxgraph.storage.sql.errors import translating
 from tenxgraph.storage.sql.loop_engines import LoopEngines
+from tenxgraph.storage.sql.types import escape
 
 __all__ = ["SqliteDatabase", "SqliteDialect", "open_engine"]
 
@@ -41,11 +42,11 @@ class SqliteDialect:
         """Whether a JSON object has `key` with this very value."""
         entry = func.json_each(column).table_valued("key", "atom", "type")
         # The key is a bound value: a JSON path would have to be built from it.
-        entry_of_key = select(1).select_from(entry).where(entry.c.key == key)
+        entry_of_key = select(1).select_from(entry).where(entry.c.key == escape(key))
         if value is None or isinstance(value, bool):
             found = entry_of_key.where(entry.c.type == str(value).lower().replace("none", "null"))
         elif isinstance(value, str):
-            found = entry_of_key.where(entry.c.type == "text", entry.c.atom == value)
+            found = entry_of_key.where(entry.c.type == "text", entry.c.atom == escape(value))
         else:
             # An int that SQLite cannot hold is a REAL to json_each as well.
             number = float(value) if abs(value) >= 2**63 else value
