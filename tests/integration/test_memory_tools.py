@@ -96,7 +96,7 @@ async def test_a_key_is_updated_and_metadata_merged_or_replaced(store: BaseStore
 
 
 async def test_labels_are_kept_and_an_unknown_type_is_episodic(store: BaseStore) -> None:
-    labels = {"memory_type": "semantic", "category": "work"}
+    labels: dict[str, Any] = {"memory_type": "semantic", "category": "work"}
     await use(memory_tool, action="store", content="works at sea", **labels, store=store)
     await use(memory_tool, action="store", content="sea trip", memory_type="gossip", store=store)
     assert len(await use(memory_tool, query="sea", store=store)) == 2
@@ -203,7 +203,12 @@ async def test_the_user_tool_searches_and_remembers(store: BaseStore) -> None:
         assert reply == {"status": "scheduled", "action": "remember"}
     found = await use(user_memory_tool, text="dog", store=store)
     assert [memory["content"] for memory in found] == ["has a dog", "has a dog"]
-    for arguments in ({}, {"action": "remember"}, {"action": "remember", "text": " "}):
+    mistakes: list[dict[str, Any]] = [
+        {},
+        {"action": "remember"},
+        {"action": "remember", "text": " "},
+    ]
+    for arguments in mistakes:
         assert await use(user_memory_tool, **arguments, store=store) == {
             "error": "text is required"
         }

@@ -1,7 +1,11 @@
 """Long-term memory: facts that outlive a thread, found by meaning."""
 
 from tenxgraph.storage.store.base import BaseStore
-from tenxgraph.storage.store.embedding import BaseEmbedding, OpenAIEmbedding
+from tenxgraph.storage.store.embedding import (
+    BaseEmbedding,
+    OpenAIEmbedding,
+    WordLlamaEmbedding,
+)
 from tenxgraph.storage.store.mem0 import Mem0Store
 from tenxgraph.storage.store.memory import InMemoryStore
 from tenxgraph.storage.store.memory_config import (
@@ -30,6 +34,7 @@ __all__ = [
     "OpenAIEmbedding",
     "QdrantStore",
     "UserMemoryConfig",
+    "WordLlamaEmbedding",
     "create_local_qdrant_store",
     "create_remote_qdrant_store",
 ]

@@ -1,6 +1,7 @@
 """What every long-term memory promises, and the rules that are the same for all of them."""
 
 import dataclasses
+import threading
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
@@ -33,6 +34,8 @@ __all__ = ["BaseStore"]
 
 _FORGET_PAGE = 256
 
+_making_writes = threading.Lock()
+
 
 class BaseStore(ABC):
     """Facts that outlive a thread, found by meaning.
@@ -53,9 +56,10 @@ class BaseStore(ABC):
     @property
     def writes(self) -> PendingWrites:
         """The background writes of this store, and what became of them."""
-        if self._writes is None:
-            self._writes = PendingWrites(self)
-        return self._writes
+        with _making_writes:
+            if self._writes is None:
+                self._writes = PendingWrites(self)
+            return self._writes
 
     async def asetup(self) -> None:
         """Make the store ready, and check that it fits. The first use does it by itself."""

@@ -29,6 +29,7 @@ _RETRY_DELAYS = (0.1, 0.5, 2.0)
 _ATTEMPT_TIMEOUT = 60.0
 _AT_ONCE = 8
 _KEPT_FAILURES = 100
+_KEPT_SCOPES = 10_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,7 +86,7 @@ class PendingWrites:
     async def submit(self, write: PendingWrite, log: PendingLog | None = None) -> None:
         """Promise a write: once this returns, it is carried out, or its failure is made known."""
         while len(self._open) >= self._limit:
-            await self._wait(list(self._open), None, asyncio.FIRST_COMPLETED)
+            await self._wait(list(self._open)[:1], None)
         if log is not None:
             await log.begin(write)
         self.resubmit(write, log)
@@ -108,9 +109,7 @@ class PendingWrites:
             How many are still on their way when the time is up.
         """
         futures = self._futures(scope)
-        if not futures:
-            return 0
-        await self._wait(futures, timeout, asyncio.ALL_COMPLETED)
+        await self._wait(futures, timeout)
         return sum(not future.done() for future in futures)
 
     def take_failures(self, scope: Scope) -> list[FailedWrite]:
@@ -128,11 +127,12 @@ class PendingWrites:
         # A memory belongs to every scope it names, so a wider or narrower scope may see it too.
         return [future for future, write in writes.items() if _overlap(write.scope, scope)]
 
-    async def _wait(self, futures: list[Future[None]], timeout: float | None, until: str) -> None:
+    async def _wait(self, futures: list[Future[None]], timeout: float | None) -> None:
         # asyncio.wait, unlike wait_for, leaves the writes alone when the time is up or the caller
         # is cancelled.
-        waiting = [asyncio.wrap_future(future) for future in futures]
-        await asyncio.wait(waiting, timeout=timeout, return_when=until)
+        if futures:
+            waiting = [asyncio.wrap_future(future) for future in futures]
+            await asyncio.wait(waiting, timeout=timeout)
 
     def _done(self, future: Future[None]) -> None:
         write = self._open.pop(future, None)
@@ -186,6 +186,8 @@ class PendingWrites:
 
     def _fail(self, write: PendingWrite, reason: str) -> None:
         self.stats.failed += 1
+        if len(self._failures) >= _KEPT_SCOPES:
+            self._failures.pop(next(iter(self._failures)), None)
         failures = self._failures.setdefault(write.scope, deque(maxlen=_KEPT_FAILURES))
         failures.append(FailedWrite(write, reason))
         logger.error("A memory that was promised is not saved: %s. %s", write, reason)

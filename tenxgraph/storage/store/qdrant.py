@@ -208,7 +208,7 @@ class QdrantStore(VectorStore):
     async def _aclose(self) -> None:
         self._ready = False
         await self._connection.aclose()
-        await self.embedding.aclose()
+        await super()._aclose()
 
     async def _call(self, method: str, **arguments: Any) -> Any:
         return await self._connection.call(method, collection_name=self._collection, **arguments)

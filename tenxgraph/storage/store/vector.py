@@ -68,6 +68,10 @@ class VectorStore(BaseStore):
     async def _areplace(self, scope: Scope, record: MemorySearchResult) -> None:
         await self._aupsert([record], await self._vectors([record.content]))
 
+    async def _aclose(self) -> None:
+        # The embedding may serve another store: it opens again when it is used.
+        await self.embedding.aclose()
+
     async def _vectors(self, texts: Sequence[str]) -> list[list[float]]:
         try:
             vectors = await self.embedding.aembed_batch(texts)

@@ -2,13 +2,15 @@
 
 import asyncio
 import math
+import subprocess
 import sys
 from collections.abc import Iterator, Sequence
+from typing import Any
 
 import pytest
 
 from tenxgraph.core.exceptions import StoreError
-from tenxgraph.storage.store.embedding import BaseEmbedding, OpenAIEmbedding
+from tenxgraph.storage.store.embedding import BaseEmbedding, OpenAIEmbedding, WordLlamaEmbedding
 from tenxgraph.testing import HashEmbedding, OpenAIServer, RecordedRequest, ServerError
 
 PATH = "/v1/embeddings"
@@ -175,8 +177,8 @@ async def test_missing_vectors_are_noticed(
 ) -> None:
     reply = OpenAIServer.reply
 
-    def short(self: OpenAIServer, request: RecordedRequest) -> dict[str, object]:
-        whole = reply(self, request)
+    def short(self: OpenAIServer, request: RecordedRequest) -> dict[str, Any]:
+        whole: dict[str, Any] = reply(self, request)
         return whole | {"data": whole["data"][:1]}
 
     monkeypatch.setattr(OpenAIServer, "reply", short)
@@ -205,17 +207,20 @@ def test_without_the_package_the_constructor_names_the_extra(
     monkeypatch.setitem(sys.modules, "openai", None)
     with pytest.raises(ImportError, match=r"tenxgraph\[openai\]"):
         OpenAIEmbedding()
+    monkeypatch.setitem(sys.modules, "wordllama", None)
+    with pytest.raises(ImportError, match=r"tenxgraph\[local\]"):
+        WordLlamaEmbedding()
 
 
 async def test_an_embedding_of_ones_own_needs_one_method_and_a_dimension() -> None:
     class Single(BaseEmbedding):
-        dimension = 1  # type: ignore[assignment]
+        dimension = 1
 
         async def aembed(self, text: str) -> list[float]:
             return [float(len(text))]
 
     class Batch(BaseEmbedding):
-        dimension = 1  # type: ignore[assignment]
+        dimension = 1
 
         async def aembed_batch(self, texts: Sequence[str]) -> list[list[float]]:
             return [[float(len(text))] for text in texts]
@@ -228,7 +233,35 @@ async def test_an_embedding_of_ones_own_needs_one_method_and_a_dimension() -> No
     with pytest.raises(TypeError, match="must override"):
 
         class Neither(BaseEmbedding):
-            dimension = 1  # type: ignore[assignment]
+            dimension = 1
+
+
+async def test_the_local_embedding_knows_what_words_mean() -> None:
+    pytest.importorskip("wordllama")
+    embedding = WordLlamaEmbedding()
+    car, automobile, tax = await embedding.aembed_batch(
+        ["the user drives a car", "which automobile does she own?", "tax report due in April"]
+    )
+    assert len(car) == embedding.dimension == 256
+    assert math.hypot(*car) == pytest.approx(1, abs=1e-3)
+    assert cosine(car, automobile) > 0.3 > cosine(car, tax)
+    assert await embedding.aembed_batch([]) == []
+    with pytest.raises(ValueError, match="blank"):
+        await embedding.aembed(" ")
+
+
+def test_the_local_embedding_leaves_logging_alone() -> None:
+    pytest.importorskip("wordllama")
+    script = (
+        "import logging\n"
+        "from tenxgraph.storage.store import WordLlamaEmbedding\n"
+        "WordLlamaEmbedding().embed('likes tea')\n"
+        "print(logging.getLogger().handlers, logging.getLogger().level)"
+    )
+    done = subprocess.run(
+        [sys.executable, "-W", "error", "-c", script], capture_output=True, text=True, check=False
+    )
+    assert (done.stdout, done.stderr) == ("[] 30\n", "")
 
 
 def test_the_hash_embedding_puts_texts_near_that_share_words() -> None:

@@ -20,7 +20,7 @@ def store() -> InMemoryStore:
 
 
 def names(memory: MemoryConfig) -> list[str]:
-    return [tool.__name__ for tool in memory_tools(memory)]  # type: ignore[attr-defined]
+    return [tool.__name__ for tool in memory_tools(memory)]
 
 
 def test_the_defaults() -> None:
@@ -98,7 +98,7 @@ def test_limits_and_thresholds_are_inherited() -> None:
 )
 def test_a_mistake_is_refused_at_once(wrong: dict[str, object]) -> None:
     with pytest.raises(ValueError, match=next(iter(wrong))):
-        MemoryConfig(**wrong)  # type: ignore[arg-type]
+        MemoryConfig(**wrong)
 
 
 def test_the_prompt_speaks_of_the_tools_there_are() -> None:

@@ -228,7 +228,8 @@ def test_without_the_package_the_constructor_names_the_extra(
 def test_the_package_imports_without_any_vendor() -> None:
     script = (
         "import sys\n"
-        "for name in ('qdrant_client', 'mem0', 'openai', 'numpy'): sys.modules[name] = None\n"
+        "for name in ('qdrant_client', 'mem0', 'openai', 'numpy', 'wordllama'):\n"
+        "    sys.modules[name] = None\n"
         "import tenxgraph.storage.store, tenxgraph.prebuilt.tools, tenxgraph.testing\n"
         "from tenxgraph.storage.store import InMemoryStore\n"
         "from tenxgraph.testing import HashEmbedding\n"

@@ -2,5 +2,6 @@
 
 from tenxgraph.storage.store.embedding.base import BaseEmbedding
 from tenxgraph.storage.store.embedding.openai import OpenAIEmbedding
+from tenxgraph.storage.store.embedding.wordllama import WordLlamaEmbedding
 
-__all__ = ["BaseEmbedding", "OpenAIEmbedding"]
+__all__ = ["BaseEmbedding", "OpenAIEmbedding", "WordLlamaEmbedding"]

@@ -1,0 +1,133 @@
+"""Mem0Store on the real Mem0, its own local Qdrant, and a local OpenAI-protocol server."""
+
+import importlib
+import os
+import sys
+from collections.abc import AsyncIterator, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tenxgraph.core.exceptions import StoreError
+from tenxgraph.storage.store import Mem0Store
+from tenxgraph.testing import OpenAIServer, ServerError
+
+os.environ["MEM0_TELEMETRY"] = "False"
+pytest.importorskip("mem0")
+
+ALICE = {"user_id": "alice"}
+
+
+@pytest.fixture
+def server() -> Iterator[OpenAIServer]:
+    with OpenAIServer() as server:
+        yield server
+
+
+@pytest.fixture
+def config(server: OpenAIServer, tmp_path: Path) -> dict[str, Any]:
+    service = {"provider": "openai", "config": {"api_key": "k", "openai_base_url": server.base_url}}
+    database = {"path": str(tmp_path / "qdrant"), "collection_name": "memories"}
+    return {
+        "vector_store": {"provider": "qdrant", "config": database},
+        "llm": service,
+        "embedder": service,
+        "history_db_path": str(tmp_path / "history.db"),
+    }
+
+
+@pytest.fixture
+async def store(config: dict[str, Any]) -> AsyncIterator[Mem0Store]:
+    async with Mem0Store(config=config) as store:
+        yield store
+
+
+async def test_a_text_is_stored_as_it_is_and_no_model_is_asked(
+    store: Mem0Store, server: OpenAIServer
+) -> None:
+    text = "My name is Alice,  and I like tea.\nBob does not."
+    memory_id = await store.astore(ALICE, text)
+    memory = await store.aget(ALICE, memory_id)
+    assert memory is not None
+    assert memory.content == text
+    assert server.requests_to("/v1/chat/completions") == []
+    assert server.requests_to("/v1/embeddings")
+
+
+async def test_a_config_can_be_mem0s_own_object(config: dict[str, Any]) -> None:
+    of_mem0 = importlib.import_module("mem0.configs.base").MemoryConfig(**config)
+    async with Mem0Store(config=of_mem0) as store:
+        await store.astore(ALICE, "likes tea")
+    async with Mem0Store(config=config) as store:
+        assert [memory.content for memory in await store.aget_all(ALICE)] == ["likes tea"]
+
+
+async def test_an_application_sees_its_own_memories_only(config: dict[str, Any]) -> None:
+    shop = Mem0Store(config=config, app_id="shop")
+    memory_id = await shop.astore(ALICE, "bought shoes", memory_key="order")
+    memory = await shop.aget(ALICE, memory_id)
+    assert memory is not None
+    assert memory.app_id == "shop"
+    await shop.astore({"agent_id": "clerk"}, "returns are free")
+    await shop.aclose()
+
+    async with Mem0Store(config=config, app_id="bank") as bank:
+        assert await bank.aget(ALICE, memory_id) is None
+        assert not await bank.aupdate(ALICE, memory_id, "stolen")
+        assert not await bank.adelete(ALICE, memory_id)
+        assert await bank.asearch(ALICE, "shoes") == []
+        assert await bank.aget_by_key(ALICE, "order") is None
+        assert await bank.aget_all({"agent_id": "clerk"}) == []
+        assert await bank.aforget_memory(ALICE) == 0
+        with pytest.raises(ValueError, match="user_id"):
+            await bank.aforget_memory({})
+    async with Mem0Store(config=config) as every:
+        assert len(await every.aget_all({"app_id": "shop"})) == 1
+        assert [memory.content for memory in await every.aget_all(ALICE)] == ["bought shoes"]
+
+
+async def test_what_mem0_remembered_before_is_found(store: Mem0Store) -> None:
+    await store.asetup()
+    store._memory.add("likes green tea", user_id="alice", infer=False)
+    store._memory.add("likes coffee", user_id="bob", infer=False)
+    (found,) = await store.asearch(ALICE, "tea")
+    assert (found.content, found.memory_type) == ("likes green tea", "episodic")
+    assert found.metadata == {}
+    assert await store.aupdate(ALICE, found.id, "likes black tea")
+
+
+async def test_a_double_that_another_process_made_is_removed(store: Mem0Store) -> None:
+    first = await store.astore(ALICE, "blue", memory_key="color")
+    twin = store._memory.vector_store.client.retrieve("memories", [first])[0].payload
+    store._memory.add(
+        "green",
+        user_id="alice",
+        run_id="tenxgraph",
+        metadata={k: twin[k] for k in ("derived_id", "memory_key", "owner", "metadata")},
+        infer=False,
+    )
+    assert len(await store.aget_all(ALICE)) == 2
+    await store.astore(ALICE, "red", memory_key="color")
+    assert [memory.content for memory in await store.aget_all(ALICE)] == ["red"]
+
+
+async def test_an_outage_is_a_store_error(store: Mem0Store, server: OpenAIServer) -> None:
+    await store.astore(ALICE, "likes tea")
+    server.fail_embeddings(ServerError(401, "no such key"))
+    with pytest.raises(StoreError, match=r"Mem0 failed.*AuthenticationError"):
+        await store.asearch(ALICE, "tea")
+    assert len(await store.asearch(ALICE, "tea")) == 1
+
+
+def test_a_config_that_is_wrong_is_refused_at_once() -> None:
+    with pytest.raises(ValueError, match="provider"):
+        Mem0Store(config={"vector_store": {"provider": "no such database"}})
+
+
+def test_without_the_package_the_constructor_names_the_extra(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setitem(sys.modules, "mem0.configs.base", None)
+    with pytest.raises(ImportError, match=r"tenxgraph\[mem0\]"):
+        Mem0Store(config={})
