@@ -1,7 +1,7 @@
 """StateGraph: nodes and edges, checked when it is compiled."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any, Generic, Self, TypeVar
+from typing import Any, Generic, Self, TypeVar, overload
 
 from tenxgraph.core.exceptions import GraphError
 from tenxgraph.core.graph.compiled import CompiledGraph
@@ -23,7 +23,13 @@ class StateGraph(Generic[StateT]):
         state: the class of the state, or an instance whose values new threads begin with.
     """
 
-    def __init__(self, state: type[StateT] | StateT | None = None) -> None:
+    @overload
+    def __init__(self: "StateGraph[AgentState]", state: None = None) -> None: ...
+
+    @overload
+    def __init__(self, state: type[StateT] | StateT) -> None: ...
+
+    def __init__(self, state: Any = None) -> None:
         first: Any = AgentState() if state is None else state
         try:
             self._initial: StateT = first() if isinstance(first, type) else first

@@ -65,8 +65,8 @@ class Opening:
     node: str
     messages: list[Message]
     """Those of the input, to be stored."""
-    answered: bool
-    """Whether it goes on behind an interrupt, so that it must not pause there once more."""
+    is_new: bool
+    """Whether a run begins. One that goes on has been let past a pause before its node."""
 
 
 async def open_run(
@@ -124,7 +124,7 @@ def _resumed(plan: Plan, stored: AgentState, given: Input, settings: Settings) -
         update={"status": "running", "interrupts": [], "answers": answers, "error": None}
     )
     state = joined.state.model_copy(update={"execution_meta": going_on})
-    return Opening(state, meta.current_node, messages, answered=meta.status == "interrupted")
+    return Opening(state, meta.current_node, messages, is_new=False)
 
 
 async def _new_run(plan: Plan, state: AgentState, given: Input, settings: Settings) -> Opening:
@@ -135,4 +135,4 @@ async def _new_run(plan: Plan, state: AgentState, given: Input, settings: Settin
         current_node=node, status="running", run_id=settings.run_id or uuid4().hex
     )
     state = joined.state.model_copy(update={"execution_meta": meta})
-    return Opening(state, node, given.messages, answered=False)
+    return Opening(state, node, given.messages, is_new=True)

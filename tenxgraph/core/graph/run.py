@@ -110,7 +110,7 @@ class Run:
     async def _open(self, stored: AgentState | None, given: Input) -> None:
         opening = await open_run(self._plan, stored, given, self._settings)
         state = opening.state
-        if not opening.answered and opening.node in self._plan.interrupt_before:
+        if opening.is_new and opening.node in self._plan.interrupt_before:
             state = self._paused_at(state, (_before(opening.node, state),))
         await self._thread.write(state, opening.messages)
         self._node = opening.node
