@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 from backends import Backend, Checkpointer
-from pydantic import BaseModel
+from pydantic import BaseModel, Field
 from threads import config, grown, message, state, texts
 
 from tenxgraph.core.exceptions import SerializationError
@@ -13,12 +13,12 @@ from tenxgraph.core.state import AgentState, ExecutionState, Interrupt, Message
 
 class Trip(AgentState):
     destination: str = ""
-    stops: list[str] = []
+    stops: list[str] = Field(default_factory=list)
 
 
 class TripOfTomorrow(AgentState):
     destination: str = ""
-    stops: list[str] = []
+    stops: list[str] = Field(default_factory=list)
     travellers: int = 1
 
 
