@@ -3,10 +3,14 @@
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
+from uuid import uuid4
 
+from tenxgraph.storage.cache import RedisCache
 from tenxgraph.storage.checkpointer import (
     BaseCheckpointer,
+    CachedCheckpointer,
     InMemoryCheckpointer,
+    PgCheckpointer,
     PostgresCheckpointer,
     SqliteCheckpointer,
 )
@@ -14,6 +18,7 @@ from tenxgraph.storage.checkpointer import (
 Checkpointer = BaseCheckpointer[Any]
 
 DURABLE = ("memory", "sqlite", "sqlite-memory", "postgres")
+CACHED = ("memory+redis", "sqlite+redis", "postgres+redis")
 
 
 @dataclass
@@ -51,6 +56,37 @@ def on_sqlite(path: str) -> Backend:
 
 def on_postgres(dsn: str) -> Backend:
     return Backend("postgres", lambda **o: PostgresCheckpointer(dsn, **o), dsn)
+
+
+def on_redis(behind: Backend, redis_url: str) -> Backend:
+    """Put Redis in front of a backend, and read and write as the run loop does."""
+    prefix = f"{uuid4().hex}:"
+
+    def open_cached(**options: Any) -> Checkpointer:
+        if behind.name == "postgres":
+            return _PgAsInRuns(behind.dsn, redis_url=redis_url, cache_prefix=prefix, **options)
+        durable: Any = behind.open(**options)
+        return _AsInRuns(durable, RedisCache(redis_url), prefix=prefix)
+
+    return Backend(f"{behind.name}+redis", open_cached, behind.dsn)
+
+
+class _AsInRuns(CachedCheckpointer[Any]):
+    """Reads the cache first and refreshes it after each write, whoever calls."""
+
+    async def aget_state(self, config: Any, version: int | None = None) -> Any:
+        if version is None and (cached := await self.aget_state_cache(config)) is not None:
+            return cached
+        return await super().aget_state(config, version)
+
+    async def aput_checkpoint(self, config: Any, state: Any, *rest: Any, **named: Any) -> Any:
+        written = await super().aput_checkpoint(config, state, *rest, **named)
+        await self.aput_state_cache(config, written)
+        return written
+
+
+class _PgAsInRuns(_AsInRuns, PgCheckpointer[Any]):
+    pass
 
 
 def _sharing(make: Callable[..., Any]) -> Callable[..., Checkpointer]:

@@ -30,7 +30,7 @@ def postgres_server() -> Iterator[PostgresEndpoint]:
 def postgres_template(postgres_server: PostgresEndpoint) -> str:
     """A database with the tables in it, to be copied."""
     name = f"{TEMPLATE}_{uuid4().hex[:8]}"
-    checkpointer = PostgresCheckpointer(postgres_server.create_database(name))
+    checkpointer: Checkpointer = PostgresCheckpointer(postgres_server.create_database(name))
     checkpointer.setup()
     checkpointer.close()
     return name
@@ -59,10 +59,11 @@ def redis_server() -> Iterator[RedisServer]:
         yield server
 
 
-@pytest.fixture(params=backends.DURABLE)
+@pytest.fixture(params=[*backends.DURABLE, *backends.CACHED])
 async def backend(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[Backend]:
-    """Each backend in turn, with its tables made."""
-    match request.param:
+    """Each backend in turn, with its tables made; some of them with Redis in front."""
+    durable, cached, _ = request.param.partition("+redis")
+    match durable:
         case "memory":
             made = backends.on_memory()
         case "sqlite":
@@ -71,6 +72,8 @@ async def backend(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterat
             made = backends.on_sqlite_memory()
         case _:
             made = backends.on_postgres(request.getfixturevalue("postgres_dsn"))
+    if cached:
+        made = backends.on_redis(made, request.getfixturevalue("redis_server").url())
     await made.make().asetup()
     yield made
     await made.close()

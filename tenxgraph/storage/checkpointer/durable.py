@@ -10,6 +10,7 @@ from tenxgraph.storage import archive, paging, stored_state
 from tenxgraph.storage.backend import (
     Backend,
     ForgottenMessagesError,
+    Head,
     MessageQuery,
     StateRow,
     ThreadQuery,
@@ -101,6 +102,10 @@ class DurableCheckpointer(BaseCheckpointer[StateT]):
         if row is None or row.state_data is None:
             return None
         return await self._state(scope, row)
+
+    async def head(self, config: Mapping[str, Any]) -> Head | None:
+        """Where the thread stands now: one look-up by primary key, without reading a state."""
+        return await self._backend.head(self.scope(config))
 
     async def _state(self, scope: Scope, row: StateRow) -> StateT:
         codec = self.codec()

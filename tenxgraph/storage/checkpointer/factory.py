@@ -3,6 +3,7 @@
 from typing import Any
 
 from tenxgraph.storage.checkpointer.base import BaseCheckpointer
+from tenxgraph.storage.checkpointer.pg import PgCheckpointer
 from tenxgraph.storage.checkpointer.postgres import PostgresCheckpointer
 from tenxgraph.storage.checkpointer.sqlite import SqliteCheckpointer
 from tenxgraph.storage.sql.dsn import is_postgres
@@ -17,7 +18,8 @@ def create_checkpointer(
 
     Args:
         dsn: `postgresql://...`, a `sqlite:///` URL, or the path of a SQLite file.
-        redis_url: a Redis to put in front of PostgreSQL; without one, the durable layer alone.
+        redis_url: a Redis to put in front of PostgreSQL; without one, the durable layer alone. A
+            SQLite file is read without one, whatever this says.
         options: passed on to the class.
 
     Raises:
@@ -26,6 +28,8 @@ def create_checkpointer(
     if not dsn:
         message = "`dsn` must be a postgresql:// or sqlite:/// URL, or the path of a SQLite file."
         raise ValueError(message)
+    if is_postgres(dsn) and redis_url is not None:
+        return PgCheckpointer(dsn, redis_url=redis_url, **options)
     if is_postgres(dsn):
         return PostgresCheckpointer(dsn, **options)
     if "://" in dsn and not dsn.startswith("sqlite"):

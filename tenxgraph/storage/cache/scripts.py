@@ -1,0 +1,82 @@
+"""What Redis does in one step: the guarded write and the drop. Neither looks at a whole value.
+
+Beside an entry there may be two more keys, in the same slot. The value of a write arrives under a
+key of its own and is renamed, so it is never copied into a script. A *fence* is left by a drop, for
+an hour: it tells a read or a run that began before the drop from one that began after it. It says
+`epoch:floor`; a write must have seen this epoch, and have at least this version.
+"""
+
+import hashlib
+
+__all__ = ["DROP", "PUT", "PUT_DONE", "Script"]
+
+PUT_DONE = 1
+"""What `PUT` answers where it has written."""
+
+_HEAD = """
+local function head(key)
+  local text = redis.pcall('GETRANGE', key, 0, 127)
+  if type(text) ~= 'string' then return nil end
+  return string.match(text, '^{"__checkpoint_version__":(%d+),"generation":"(%x+)"')
+end
+local function fence(key)
+  local text = redis.pcall('GET', key)
+  if type(text) ~= 'string' then return '', 0 end
+  local epoch, floor = string.match(text, '^(%x*):(%d+)$')
+  return epoch or '', tonumber(floor or 0)
+end
+"""
+
+
+class Script:
+    """A script, by the hash under which Redis remembers it."""
+
+    def __init__(self, text: str) -> None:
+        self.text = text
+        self.sha = hashlib.sha1(text.encode(), usedforsecurity=False).hexdigest()
+
+
+# KEYS: entry, new value, fence.  ARGV: version, life, seconds, epoch seen, life seen.
+PUT = Script(
+    _HEAD
+    + """
+local version = tonumber(ARGV[1])
+local cached, life = head(KEYS[1])
+if cached and life ~= ARGV[2] and life ~= ARGV[5] then
+  -- Two lives of one thread id, and no telling which is the later: the database will say.
+  redis.call('DEL', KEYS[1], KEYS[2])
+  return 0
+end
+if cached and life ~= ARGV[2] then cached = nil end
+if cached and tonumber(cached) > version then
+  redis.call('DEL', KEYS[2])
+  return 0
+end
+local epoch, floor = fence(KEYS[3])
+if (epoch ~= '' and epoch ~= ARGV[4]) or version < floor or redis.call('EXISTS', KEYS[2]) == 0 then
+  -- It must not be written, but what is there is older still.
+  if not cached or tonumber(cached) < version then redis.call('DEL', KEYS[1]) end
+  redis.call('DEL', KEYS[2])
+  return 0
+end
+redis.call('RENAME', KEYS[2], KEYS[1])
+redis.call('EXPIRE', KEYS[1], ARGV[3])
+return 1
+"""
+)
+
+# KEYS: entry, fence.  ARGV: new epoch, or empty; lowest version to be written; the fence's seconds.
+DROP = Script(
+    _HEAD
+    + """
+local dropped = redis.call('DEL', KEYS[1])
+local epoch, floor = fence(KEYS[2])
+if ARGV[1] ~= '' then
+  epoch, floor = ARGV[1], 0
+else
+  floor = math.max(floor, tonumber(ARGV[2]))
+end
+redis.pcall('SET', KEYS[2], epoch .. ':' .. string.format('%.0f', floor), 'EX', ARGV[3])
+return dropped
+"""
+)
