@@ -11,11 +11,14 @@ ROOT = Path(__file__).parents[1]
 STRICT = ("-X", "dev", "-W", "error")
 """Warnings are errors, and what was never closed is a warning."""
 
+# How long a callback takes on a busy machine is no warning that any test is about.
+_PREAMBLE = "import logging; logging.getLogger('asyncio').setLevel(logging.ERROR)\n"
+
 
 def environment(extra: Mapping[str, str] | None = None) -> dict[str, str]:
     """Ours, with this checkout and the test helpers to be imported."""
-    paths = os.pathsep.join((str(ROOT), str(ROOT / "tests")))
-    return {**os.environ, "PYTHONPATH": paths, **(extra or {})}
+    paths = [str(ROOT), str(ROOT / "tests"), *os.environ.get("PYTHONPATH", "").split(os.pathsep)]
+    return {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, paths)), **(extra or {})}
 
 
 def start(
@@ -23,7 +26,7 @@ def start(
 ) -> subprocess.Popen[str]:
     """Begin to run a program."""
     return subprocess.Popen(
-        [sys.executable, *flags, "-c", textwrap.dedent(source), *arguments],
+        [sys.executable, *flags, "-c", _PREAMBLE + textwrap.dedent(source), *arguments],
         cwd=cwd,
         env=environment(),
         stdin=subprocess.PIPE,
@@ -33,16 +36,20 @@ def start(
     )
 
 
-def finish(program: subprocess.Popen[str], *, timeout: float = 60) -> str:
-    """Wait for its end, which must be a silent success, and return what it has printed."""
+def finish(*programs: subprocess.Popen[str], timeout: float = 60) -> list[str]:
+    """Wait for the ends, which must be silent successes, and return what was printed."""
+    outputs = []
     try:
-        output, errors = program.communicate(timeout=timeout)
-    except subprocess.TimeoutExpired:
-        program.kill()
-        output, errors = program.communicate()
-        raise AssertionError(f"still running after {timeout} s: {output}\n{errors}") from None
-    assert (program.returncode, errors) == (0, ""), f"{program.returncode}: {output}\n{errors}"
-    return output
+        for program in programs:
+            output, errors = program.communicate(timeout=timeout)
+            assert (program.returncode, errors) == (0, ""), f"{output}\n{errors}"
+            outputs.append(output)
+    finally:
+        for program in programs:
+            if program.poll() is None:
+                program.kill()
+                program.communicate()
+    return outputs
 
 
 def run(
@@ -53,4 +60,4 @@ def run(
     timeout: float = 60,
 ) -> str:
     """Run a program to its end, as `finish` does."""
-    return finish(start(source, *arguments, flags=flags, cwd=cwd), timeout=timeout)
+    return finish(start(source, *arguments, flags=flags, cwd=cwd), timeout=timeout)[0]

@@ -86,7 +86,7 @@ def read(kind: str, document: dict[str, Any]) -> dict[str, Any]:
         KeyError: there is no such kind of row.
         ValueError: it is no row of that kind.
     """
-    return _ROWS[kind].model_validate(document).model_dump()
+    return dict(_ROWS[kind].model_validate(document))
 
 
 def check(archive: Archive) -> None:

@@ -21,6 +21,9 @@ class Archives:
     def __init__(self, tables: Tables, dialect: Dialect) -> None:
         self._threads = tables.threads
         self._thread = select(tables.threads).where(this_thread(tables.threads))
+        self._generation = select(tables.threads.c.generation).where(
+            tables.threads.c.thread_id == bindparam("p_thread")
+        )
         self._create = dialect.insert(tables.threads).on_conflict_do_nothing()
         self._parts = {
             "messages": (tables.messages, tables.messages.c.seq),
@@ -51,6 +54,9 @@ class Archives:
             "generation": generation,
         }
         if connection.execute(self._create, thread).rowcount == 0:
+            key = {"p_thread": scope.thread_id}
+            if connection.execute(self._generation, key).scalar_one_or_none() == generation:
+                return  # this very import, whose answer was lost
             message = (
                 f"There is a thread {scope.thread_id!r} already. Import under another "
                 "`thread_id`, or delete that one first with `aclean_thread`."

@@ -171,19 +171,17 @@ class PostgresBackend(SqlBackend):
         super().__init__(database, PostgresDialect())
         self._postgres = database
         self._one_statement = OneStatementWrite(self.tables)
-        self._lost_answer = LostAnswer(self.tables)
+        self._lost_answer = LostAnswer(self.tables, self._write_transaction)
 
     async def commit(self, scope: Scope, write: Write) -> Committed:
         await self._verify()
         with translating(self._postgres.place):
             try:
                 return await self._attempt(scope, write)
-            except (TimeoutError, DBAPIError, OSError) as error:
+            except (DBAPIError, TimeoutError) as error:
                 if not is_connection_lost(error):
                     raise
-                return await self._lost_answer.resolve(
-                    self._postgres, scope, write, self._attempt, error
-                )
+                return await self._lost_answer.resolve(self._postgres, scope, write, error)
 
     async def _attempt(self, scope: Scope, write: Write) -> Committed:
         """In one statement if this is the usual write, else in a transaction."""

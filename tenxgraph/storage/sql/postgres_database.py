@@ -1,6 +1,6 @@
 """A PostgreSQL database: its connections, and how a unit of work survives the loss of one."""
 
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from typing import Any, TypeVar
 
 from sqlalchemy import Connection, event, inspect
@@ -55,36 +55,53 @@ def engine_for(dsn: PostgresDsn, options: PostgresOptions) -> AsyncEngine:
     """A new engine. asyncpg reads the URL itself, so TLS is exactly what it says."""
     asyncpg = require("asyncpg", extra="postgres", wanted_by="PostgreSQL")
     pgbouncer = options.pgbouncer or dsn.pgbouncer
-    caching: dict[str, Any] = {"statement_cache_size": 0} if pgbouncer else {}
 
     async def connect() -> Any:
         return await asyncpg.connect(
             dsn=dsn.url,
             timeout=dsn.connect_timeout or options.connect_timeout,
             command_timeout=options.command_timeout,
-            **caching,
+            **({"statement_cache_size": 0} if pgbouncer else {}),
         )
 
-    if pgbouncer:
-        engine = create_async_engine(
-            "postgresql+asyncpg://?prepared_statement_cache_size=0",
-            async_creator=connect,
-            poolclass=NullPool,
-            hide_parameters=True,
-        )
-    else:
-        engine = create_async_engine(
-            "postgresql+asyncpg://",
-            async_creator=connect,
-            isolation_level="AUTOCOMMIT",
-            pool_size=options.pool_size,
-            max_overflow=options.max_overflow,
-            pool_timeout=options.pool_timeout,
-            pool_recycle=1800,
-            hide_parameters=True,
-        )
-        event.listen(engine.sync_engine, "checkout", _refuse_if_closed)
+    engine = _unpooled(connect) if pgbouncer else _pooled(connect, options)
     _carry_json_as_text(engine)
+    return engine
+
+
+def _pooled(connect: Callable[[], Awaitable[Any]], options: PostgresOptions) -> AsyncEngine:
+    engine = create_async_engine(
+        "postgresql+asyncpg://",
+        async_creator=connect,
+        isolation_level="AUTOCOMMIT",
+        pool_size=options.pool_size,
+        max_overflow=options.max_overflow,
+        pool_timeout=options.pool_timeout,
+        pool_recycle=1800,
+        hide_parameters=True,
+    )
+    event.listen(engine.sync_engine, "checkout", _refuse_if_closed)
+    return engine
+
+
+def _unpooled(connect: Callable[[], Awaitable[Any]]) -> AsyncEngine:
+    """For a transaction pooler: statements without a name end with their transaction.
+
+    A named one would stay on one of the pooler's connections, where the next client that comes
+    upon the same name fails.
+    """
+
+    def adapted() -> Any:
+        dialect: Any = engine.dialect
+        return dialect.dbapi.connect(
+            async_creator_fn=connect,
+            prepared_statement_cache_size=0,
+            prepared_statement_name_func=lambda: "",
+        )
+
+    engine = create_async_engine(
+        "postgresql+asyncpg://", creator=adapted, poolclass=NullPool, hide_parameters=True
+    )
     return engine
 
 
@@ -148,11 +165,16 @@ class PostgresDatabase:
     async def once(self, work: Callable[[Connection], T]) -> T:
         """Run one statement, and let the driver's errors through to a caller who knows them."""
         engine = await self.engine()
-        async with engine.connect() as connection:
+        connection = await engine.connect()
+        # No `async with`: it closes in a task of its own, which costs as much as the statement's
+        # whole way through the driver.
+        try:
             result = await connection.run_sync(work)
             if not self._statement_level:
                 await connection.commit()
             return result
+        finally:
+            await connection.close()
 
     async def transaction(self, work: Callable[[Connection], T]) -> T:
         """Run a unit of work in one transaction, and let the driver's errors through."""

@@ -70,7 +70,13 @@ class WriteTransaction:
 
     def __call__(self, connection: Connection, scope: Scope, write: Write) -> Committed:
         """Carry out a write inside the caller's transaction. Raises what `check_write` does."""
-        thread = self._lock_thread(connection, scope, write)
+        return self.carry_out(connection, scope, write, self.lock(connection, scope, write))
+
+    def carry_out(
+        self, connection: Connection, scope: Scope, write: Write, thread: Row[*tuple[Any, ...]]
+    ) -> Committed:
+        """The write itself, to a thread that is locked."""
+        check_write(scope, write, thread)
         live = self._find_live(connection, scope, [row.message_id for row in write.messages])
         plan = plan_messages(write.messages, live, thread.last_seq)
         self._write_messages(connection, scope, write, plan)
@@ -89,14 +95,13 @@ class WriteTransaction:
         )
         return Committed(version, thread.generation, plan.seqs, thread.stop_requested)
 
-    def _lock_thread(
-        self, connection: Connection, scope: Scope, write: Write
-    ) -> Row[*tuple[Any, ...]]:
+    def lock(self, connection: Connection, scope: Scope, write: Write) -> Row[*tuple[Any, ...]]:
+        """Keep other writers of the thread waiting; makes the thread if that is what is asked."""
         key = {"p_thread": scope.thread_id}
         thread = connection.execute(self._thread, key).one_or_none()
-        check_write(scope, write, thread)
         if thread is not None:
             return thread
+        check_write(scope, write, None)
         new = {
             "thread_id": scope.thread_id,
             "user_id": scope.user_id,
@@ -111,9 +116,7 @@ class WriteTransaction:
         }
         connection.execute(self._create, new)
         # Another writer may have made it in between: then it is theirs, and checked like any.
-        thread = connection.execute(self._thread, key).one()
-        check_write(scope, write, thread)
-        return thread
+        return connection.execute(self._thread, key).one()
 
     def _find_live(
         self, connection: Connection, scope: Scope, ids: Sequence[str]
