@@ -3,7 +3,7 @@
 import asyncio
 import math
 import os
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import AsyncIterator, Iterator
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -24,7 +24,8 @@ os.environ["MEM0_TELEMETRY"] = "False"
 ALICE = {"user_id": "alice"}
 BOB = {"user_id": "bob"}
 
-MakeStore = Callable[[], BaseStore]
+ENDLESS: dict[str, object] = {}
+ENDLESS["again"] = ENDLESS
 
 
 @pytest.fixture(scope="module")
@@ -305,7 +306,7 @@ async def test_a_config_that_names_no_one_is_refused(
     assert await contents(store, ALICE) == ["keep me"]
 
 
-@pytest.mark.parametrize("user_id", ["a\x00b", "x" * 256, True, 1.5, ["alice"]])
+@pytest.mark.parametrize("user_id", ["a\x00b", "x" * 256, True, 1.5, ["alice"], "\ud800"])
 async def test_an_id_of_a_user_that_is_no_id_is_refused(store: BaseStore, user_id: object) -> None:
     with pytest.raises(ValueError, match="user_id"):
         await store.astore({"user_id": user_id}, "x")
@@ -331,6 +332,8 @@ async def test_content_that_is_no_text_is_refused(store: BaseStore, content: str
         ({"a": 2**70}, r"metadata\['a'\]"),
         ({"a": {1: 2}}, "keys must be text"),
         (["a"], "must be a dict"),
+        ({"a": ["\ud800"]}, r"metadata\['a'\]\[0\]. is not valid Unicode"),
+        (ENDLESS, "contains itself"),
     ],
 )
 async def test_metadata_that_is_no_json_is_refused(

@@ -278,7 +278,7 @@ class BaseStore(ABC):
 
     @abstractmethod
     async def _afetch(self, scope: Scope, ids: Sequence[str]) -> list[MemorySearchResult]:
-        """The memories of these ids that exist. Ids of any form are allowed."""
+        """The memories of these ids that exist; ids of any form are allowed."""
 
     @abstractmethod
     async def _akeyed(self, scope: Scope, memory_key: str) -> MemorySearchResult | None:
@@ -296,6 +296,5 @@ class BaseStore(ABC):
     async def _aremove(self, scope: Scope, ids: Sequence[str]) -> None:
         """Delete memories that were found in the scope."""
 
-    async def _aclose(self) -> None:
+    async def _aclose(self) -> None:  # noqa: B027 - a store need not have opened anything
         """Close what this store has opened."""
-        return

@@ -1,7 +1,9 @@
 """A store in Mem0, which brings its own vector store and embeddings."""
 
 import asyncio
+import atexit
 import threading
+import weakref
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime
@@ -42,6 +44,7 @@ _LABELS = (
     "tool_call_id",
 )
 _EVERYTHING = 100_000
+_open: "weakref.WeakSet[Mem0Store]" = weakref.WeakSet()
 _LOCAL_PROVIDERS = ("qdrant", "chroma", "faiss")
 
 
@@ -133,13 +136,16 @@ class Mem0Store(BaseStore):
         await self._run(remove)
 
     async def _aclose(self) -> None:
+        await asyncio.wrap_future(self._threads.submit(self.close_now))
+
+    def close_now(self) -> None:
+        """Close Mem0 and its database, which it leaves open itself, in this thread."""
         memory, self._memory = self._memory, None
-        if memory is None:
-            return
-        client = getattr(memory.vector_store, "client", None)
-        closing = [memory.close, getattr(client, "close", None)]
-        for close in filter(None, closing):
-            await asyncio.wrap_future(self._threads.submit(close))
+        if memory is not None:
+            memory.close()
+            close = getattr(getattr(memory.vector_store, "client", None), "close", None)
+            if close is not None:
+                close()
 
     def _in_app(self, scope: Scope) -> Scope:
         return Scope(scope.user_id, scope.agent_id, scope.app_id or self._app_id)
@@ -169,7 +175,15 @@ class Mem0Store(BaseStore):
             if self._memory is None:
                 mem0 = require("mem0", extra="mem0", wanted_by="Mem0Store")
                 self._memory = mem0.Memory(self._config)
+                _open.add(self)
             return self._memory
+
+
+@atexit.register
+def _close_all() -> None:
+    """A local Qdrant that is left to the end of the interpreter complains that it cannot close."""
+    for store in list(_open):
+        store.close_now()
 
 
 def _workers(config: Mem0Config) -> int:

@@ -9,6 +9,7 @@ from tenxgraph.storage.store.records import (
     NewMemory,
     checked_content,
     checked_metadata,
+    checked_text,
 )
 from tenxgraph.storage.store.scope import Provenance, Scope
 
@@ -52,7 +53,7 @@ def checked_key(key: object) -> str:
         return str(key)
     if not isinstance(key, str) or not key.strip():
         raise ValueError(f"`memory_key` must be text, such as 'favorite_language', not {key!r}.")
-    return key
+    return checked_text(key, "memory_key")
 
 
 def _checked_category(category: object) -> str:
@@ -60,4 +61,4 @@ def _checked_category(category: object) -> str:
         return "general"
     if not isinstance(category, str):
         raise ValueError(f"`category` must be text, not {category!r}.")
-    return category
+    return checked_text(category, "category")

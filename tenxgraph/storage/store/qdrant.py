@@ -3,7 +3,6 @@
 import asyncio
 import os
 from collections.abc import Sequence
-from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
 from tenxgraph._optional import require
@@ -11,6 +10,7 @@ from tenxgraph.core.exceptions import StoreError
 from tenxgraph.storage.store.embedding.base import BaseEmbedding
 from tenxgraph.storage.store.per_loop import PerLoop
 from tenxgraph.storage.store.qdrant_connection import LocalQdrant, QdrantConnection, RemoteQdrant
+from tenxgraph.storage.store.qdrant_points import filter_of, memory_of, payload_of
 from tenxgraph.storage.store.query import FILTER_FIELDS, Where, matches
 from tenxgraph.storage.store.records import MemoryPage, MemorySearchResult
 from tenxgraph.storage.store.scope import Scope
@@ -22,17 +22,6 @@ if TYPE_CHECKING:
 
 __all__ = ["QdrantStore", "create_local_qdrant_store", "create_remote_qdrant_store"]
 
-_TEXT_FIELDS = (
-    "user_id",
-    "agent_id",
-    "app_id",
-    "memory_type",
-    "category",
-    "memory_key",
-    "thread_id",
-    "message_id",
-    "tool_call_id",
-)
 _INDEXED = ("user_id", "agent_id", "app_id", *FILTER_FIELDS)
 # A point of 3,072 numbers is about 64 kB of JSON; Qdrant refuses requests beyond 32 MB.
 _POINTS_PER_REQUEST = 256
@@ -161,7 +150,7 @@ class QdrantStore(VectorStore):
         from qdrant_client import models
 
         points = [
-            models.PointStruct(id=record.id, vector=vector, payload=_payload(record))
+            models.PointStruct(id=record.id, vector=vector, payload=payload_of(record))
             for record, vector in zip(records, vectors, strict=True)
         ]
         for start in range(0, len(points), _POINTS_PER_REQUEST):
@@ -179,27 +168,27 @@ class QdrantStore(VectorStore):
             own = [memory for memory in found if scope.holds(memory) and matches(memory, where)]
             if len(own) >= limit or len(found) < wide:
                 return own[:limit]
-        return await self._query(vector, _filter(scope, where), limit)
+        return await self._query(vector, filter_of(scope, where), limit)
 
     async def _query(
         self, vector: list[float], wanted: "models.Filter | None", limit: int
     ) -> list[MemorySearchResult]:
         response = await self._call("query_points", query=vector, query_filter=wanted, limit=limit)
         return [
-            _memory(point.id, point.payload or {}, score_of(self._distance, point.score))
+            memory_of(point.id, point.payload or {}, score_of(self._distance, point.score))
             for point in response.points
         ]
 
     async def _aload(self, ids: list[str]) -> list[MemorySearchResult]:
         points = await self._call("retrieve", ids=ids)
-        return [_memory(point.id, point.payload or {}) for point in points]
+        return [memory_of(point.id, point.payload or {}) for point in points]
 
     async def _apage(self, scope: Scope, limit: int, cursor: str | None) -> MemoryPage:
         await self.asetup()
         points, following = await self._call(
-            "scroll", scroll_filter=_filter(scope, {}), limit=limit, offset=cursor
+            "scroll", scroll_filter=filter_of(scope, {}), limit=limit, offset=cursor
         )
-        memories = [_memory(point.id, point.payload or {}) for point in points]
+        memories = [memory_of(point.id, point.payload or {}) for point in points]
         return MemoryPage(memories, None if following is None else str(following))
 
     async def _aremove(self, scope: Scope, ids: Sequence[str]) -> None:
@@ -263,46 +252,3 @@ def _connection(
         return LocalQdrant(path)
     where = {"url": url, "host": host, "port": port, "api_key": api_key}
     return RemoteQdrant({k: v for k, v in where.items() if v is not None}, timeout)
-
-
-def _filter(scope: Scope, where: Where) -> "models.Filter":
-    from qdrant_client import models
-
-    wanted = {name: [value] for name, value in scope.fields().items()} | dict(where)
-    return models.Filter(
-        must=[
-            models.FieldCondition(
-                key=name,
-                match=models.MatchValue(value=values[0])
-                if len(values) == 1
-                else models.MatchAny(any=values),
-            )
-            for name, values in wanted.items()
-        ]
-    )
-
-
-def _payload(record: MemorySearchResult) -> dict[str, Any]:
-    texts = {name: getattr(record, name) for name in _TEXT_FIELDS}
-    return {
-        "content": record.content,
-        "metadata": record.metadata,
-        "created_at": record.created_at.isoformat(),
-        "updated_at": record.updated_at.isoformat(),
-        **{name: value for name, value in texts.items() if value is not None},
-        # The memories that no user owns are found by this, so it is never absent.
-        "user_id": record.user_id or "",
-    }
-
-
-def _memory(point_id: Any, payload: dict[str, Any], score: float = 1.0) -> MemorySearchResult:
-    texts = {name: payload[name] for name in _TEXT_FIELDS if payload.get(name)}
-    return MemorySearchResult(
-        id=str(point_id),
-        content=payload.get("content", ""),
-        score=score,
-        metadata=payload.get("metadata") or {},
-        created_at=datetime.fromisoformat(payload["created_at"]),
-        updated_at=datetime.fromisoformat(payload["updated_at"]),
-        **texts,
-    )

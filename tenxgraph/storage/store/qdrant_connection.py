@@ -57,7 +57,7 @@ class RemoteQdrant:
 
         try:
             return await getattr(self._clients.get(), method)(**arguments)
-        except (QdrantException, ApiException, OSError, ValueError) as error:
+        except (QdrantException, ApiException, OSError, ValueError, RuntimeError) as error:
             raise StoreError(f"{self!r} failed at {method}: {_brief(error)}") from error
 
     async def aclose(self) -> None:

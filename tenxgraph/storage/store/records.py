@@ -15,6 +15,7 @@ __all__ = [
     "WriteMode",
     "checked_content",
     "checked_metadata",
+    "checked_text",
     "checked_write_mode",
     "merged_metadata",
 ]
@@ -22,6 +23,7 @@ __all__ = [
 WriteMode = Literal["merge", "replace"]
 
 _LARGEST_INTEGER = 2**63 - 1
+_MAX_DEPTH = 100
 
 
 class MemoryType(StrEnum):
@@ -38,8 +40,10 @@ class MemoryType(StrEnum):
     @classmethod
     def known(cls, value: str | None) -> "MemoryType | None":
         """The type of this name, or `None` if there is no such type."""
-        name = (value or "").strip().lower()
-        return cls(name) if name in cls._value2member_map_ else None
+        try:
+            return cls((value or "").strip().lower())
+        except ValueError:
+            return None
 
     @classmethod
     def parse(cls, value: str | None) -> "MemoryType":
@@ -127,12 +131,17 @@ def checked_content(content: object) -> str:
         raise ValueError(f"`content` must be text, not {type(content).__name__}.")
     if not content.strip():
         raise ValueError("`content` is blank: there is nothing to remember.")
+    return checked_text(content, "content")
+
+
+def checked_text(text: str, name: str) -> str:
+    """The text; `ValueError` if it is not valid Unicode, as half a surrogate pair is not."""
     try:
-        content.encode()
+        text.encode()
     except UnicodeEncodeError as error:
-        message = f"`content` is not valid Unicode: {error.reason} at position {error.start}."
+        message = f"`{name}` is not valid Unicode: {error.reason} at position {error.start}."
         raise ValueError(message) from error
-    return content
+    return text
 
 
 def checked_metadata(metadata: Mapping[str, Any] | None) -> dict[str, Any]:
@@ -166,13 +175,17 @@ def merged_metadata(
 def _checked_key(key: object, where: str) -> str:
     if not isinstance(key, str):
         raise ValueError(f"`{where}` has the key {key!r}; keys must be text.")
-    return key
+    return checked_text(key, where)
 
 
 def _plain(value: object, where: str) -> Any:
+    if where.count("[") > _MAX_DEPTH:
+        raise ValueError(f"`metadata` is nested more than {_MAX_DEPTH} deep, or contains itself.")
     match value:
-        case None | bool() | str():
+        case None | bool():
             return value
+        case str():
+            return checked_text(value, where)
         case int() if abs(value) <= _LARGEST_INTEGER:
             return value
         case float() if math.isfinite(value):

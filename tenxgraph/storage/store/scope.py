@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from tenxgraph.storage.store.records import MemorySearchResult
+from tenxgraph.storage.store.records import MemorySearchResult, checked_text
 
 __all__ = ["Config", "Provenance", "Scope", "is_derived_id", "is_memory_id"]
 
@@ -127,4 +127,4 @@ def _checked_id(value: object, name: str) -> str | None:
         raise ValueError(
             f"`{name}` must be text of 1 to {_MAX_LENGTH} characters without NUL, not {value!r}."
         )
-    return value
+    return checked_text(value, name)

@@ -32,7 +32,7 @@ _lock = threading.RLock()
 _thread: "_WriterThread | None" = None
 _stores: "weakref.WeakSet[PendingWrites]" = weakref.WeakSet()
 _running: "set[Future[Any]]" = set()
-_hooked = False
+_exit_hooked = False
 
 
 class _WriterThread:
@@ -56,7 +56,8 @@ def run(coroutine: Coroutine[Any, Any, R]) -> "Future[R]":
     with _lock:
         if _thread is None:
             _thread = _WriterThread()
-        _hook_the_end()
+        _hook_exit()
+        _hook_sigterm()
         future = asyncio.run_coroutine_threadsafe(coroutine, _thread.loop)
     # An event loop holds its tasks weakly: without this, one could be collected while it waits.
     _running.add(future)
@@ -85,14 +86,18 @@ def flush_all(timeout: float = _LAST_DEADLINE) -> int:
     return left
 
 
-def _hook_the_end() -> None:
-    global _hooked
-    if _hooked:
+def _hook_exit() -> None:
+    global _exit_hooked
+    if _exit_hooked:
         return
-    _hooked = True
+    _exit_hooked = True
     # atexit comes after thread pools are shut; this runs before, and has no public name.
     register: Callable[[Callable[[], Any]], Any] = threading._register_atexit  # type: ignore[attr-defined]
     register(flush_all)
+
+
+def _hook_sigterm() -> None:
+    # Python lets only the main thread set a handler.
     in_main_thread = threading.current_thread() is threading.main_thread()
     if in_main_thread and signal.getsignal(signal.SIGTERM) is signal.SIG_DFL:
         signal.signal(signal.SIGTERM, _flush_and_die)

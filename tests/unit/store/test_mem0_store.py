@@ -2,6 +2,7 @@
 
 import importlib
 import os
+import subprocess
 import sys
 from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
@@ -17,6 +18,26 @@ os.environ["MEM0_TELEMETRY"] = "False"
 pytest.importorskip("mem0")
 
 ALICE = {"user_id": "alice"}
+
+
+PROGRAM = """
+import asyncio, atexit, sys
+from tenxgraph.prebuilt.tools import memory_tool
+from tenxgraph.storage.store import Mem0Store
+from tenxgraph.testing import OpenAIServer
+
+server = OpenAIServer(delay=0.3).start()
+service = {"provider": "openai", "config": {"api_key": "k", "openai_base_url": server.base_url}}
+database = {"path": sys.argv[1] + "/qdrant", "collection_name": "memories"}
+store = Mem0Store({
+    "vector_store": {"provider": "qdrant", "config": database},
+    "llm": service,
+    "embedder": service,
+    "history_db_path": sys.argv[1] + "/history.db",
+})
+atexit.register(lambda: print(store.writes.stats.landed == 1))
+asyncio.run(memory_tool(action="store", content="x", config={"user_id": "u"}, store=store))
+"""
 
 
 @pytest.fixture
@@ -118,6 +139,15 @@ async def test_an_outage_is_a_store_error(store: Mem0Store, server: OpenAIServer
     with pytest.raises(StoreError, match=r"Mem0 failed.*AuthenticationError"):
         await store.asearch(ALICE, "tea")
     assert len(await store.asearch(ALICE, "tea")) == 1
+
+
+def test_the_end_of_the_program_waits_for_its_writes_and_is_quiet(tmp_path: Path) -> None:
+    done = subprocess.run(
+        [sys.executable, "-c", PROGRAM, str(tmp_path)], capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0
+    assert "Exception ignored" not in done.stderr
+    assert done.stdout == "True\n"
 
 
 def test_a_config_that_is_wrong_is_refused_at_once() -> None:

@@ -137,3 +137,37 @@ def test_sigkill_loses_nothing_that_a_log_has_kept(tmp_path: Path) -> None:
 
     assert asyncio.run(recover()) == FACTS
     assert list(log.iterdir()) == []
+
+
+FORKER = """
+import asyncio, os
+from tenxgraph.prebuilt.tools import memory_tool
+from tenxgraph.storage.store import InMemoryStore
+from tenxgraph.testing import HashEmbedding
+
+class Slow(HashEmbedding):
+    async def aembed_batch(self, texts):
+        await asyncio.sleep(0.2)
+        return await super().aembed_batch(texts)
+
+user = {"user_id": "alice"}
+store = InMemoryStore(Slow())
+
+def remember(text):
+    asyncio.run(memory_tool(action="store", content=text, config=user, store=store))
+
+remember("of the parent")
+if os.fork() == 0:
+    remember("of the child")
+    print([memory.content for memory in store.get_all(user)], flush=True)
+    os._exit(0)
+os.wait()
+print([memory.content for memory in store.get_all(user)])
+"""
+
+
+def test_a_forked_child_writes_its_own_and_not_its_parents() -> None:
+    done = subprocess.run(
+        [sys.executable, "-c", FORKER], capture_output=True, text=True, check=False, timeout=30
+    )
+    assert done.stdout == "['of the child']\n['of the parent']\n", done.stderr

@@ -1,0 +1,1 @@
+"""What is ready-made: agents, and tools for them."""
