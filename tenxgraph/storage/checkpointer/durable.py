@@ -123,6 +123,13 @@ class DurableCheckpointer(BaseCheckpointer[StateT]):
             error.context |= {"thread_id": scope.thread_id, "version": row.version}
             raise
 
+    async def aput_state_cache(self, config: Config, state: StateT) -> None:
+        self.scope(config)  # there is no cache, but a config that is none is refused all the same
+
+    async def aget_state_cache(self, config: Config) -> StateT | None:
+        self.scope(config)
+        return None
+
     async def aclear_state(self, config: Config) -> None:
         head = await self._backend.clear_state(self.scope(config))
         if head is not None:

@@ -63,6 +63,8 @@ def configure(engine: Engine) -> None:
     def _on_connect(connection: Any, _record: Any) -> None:
         # The driver opens no transaction of its own: `_on_begin` says which kind it is to be.
         connection.isolation_level = None
+        # SQLite's own knows the letters of ASCII only.
+        connection.create_function("lower", 1, _lower, deterministic=True)
         cursor = connection.cursor()
         cursor.execute(f"PRAGMA busy_timeout={_BUSY_TIMEOUT_MS}")
         cursor.execute("PRAGMA foreign_keys=ON")
@@ -74,6 +76,10 @@ def configure(engine: Engine) -> None:
     def _on_begin(connection: Connection) -> None:
         # A deferred transaction that turns into a writer fails at once where another has written.
         connection.exec_driver_sql("BEGIN IMMEDIATE")
+
+
+def _lower(text: str | None) -> str | None:
+    return None if text is None else text.lower()
 
 
 def _use_wal(cursor: Any) -> None:
