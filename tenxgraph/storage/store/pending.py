@@ -34,13 +34,17 @@ _KEPT_SCOPES = 10_000
 
 @dataclass(frozen=True, slots=True)
 class FailedWrite:
-    """A write that was promised and did not land."""
+    """A write that was promised and did not land.
+
+    Attributes:
+        write: what was promised.
+        reason: why it did not land.
+        kept: whether a log still has it, so that it will be carried out later.
+    """
 
     write: PendingWrite
     reason: str
-
-    def __str__(self) -> str:
-        return f"{self.write} ({self.reason})"
+    kept: bool = False
 
 
 @dataclass(slots=True)
@@ -137,7 +141,7 @@ class PendingWrites:
     def _done(self, future: Future[None]) -> None:
         write = self._open.pop(future, None)
         if future.cancelled() and write is not None:
-            self._fail(write, "cancelled")
+            self._fail(FailedWrite(write, "cancelled"))
 
     async def _carry_out(self, write: PendingWrite, log: PendingLog | None) -> None:
         async with self._turn(write), self._slots:
@@ -145,7 +149,7 @@ class PendingWrites:
         if reason is None:
             self.stats.landed += 1
         else:
-            self._fail(write, reason)
+            self._fail(FailedWrite(write, reason, kept=log is not None and not final))
         if log is not None and (reason is None or final):
             await self._note(write, log, reason)
 
@@ -184,13 +188,14 @@ class PendingWrites:
                 return None, False
         raise AssertionError("unreachable")
 
-    def _fail(self, write: PendingWrite, reason: str) -> None:
+    def _fail(self, failed: FailedWrite) -> None:
         self.stats.failed += 1
         if len(self._failures) >= _KEPT_SCOPES:
             self._failures.pop(next(iter(self._failures)), None)
-        failures = self._failures.setdefault(write.scope, deque(maxlen=_KEPT_FAILURES))
-        failures.append(FailedWrite(write, reason))
-        logger.error("A memory that was promised is not saved: %s. %s", write, reason)
+        failures = self._failures.setdefault(failed.write.scope, deque(maxlen=_KEPT_FAILURES))
+        failures.append(failed)
+        outlook = "is not saved yet" if failed.kept else "is not saved"
+        logger.error("A promised memory %s: %s. %s", outlook, failed.write, failed.reason)
 
     async def _note(self, write: PendingWrite, log: PendingLog, reason: str | None) -> None:
         try:
@@ -213,9 +218,10 @@ async def arecover(store: "BaseStore", log: PendingLog, config: Config) -> int:
     """Carry out what a process that died had promised in this thread; return how many there were.
 
     They are submitted, not waited for: `store.aflush()` does that. Carrying out a write that had
-    landed after all makes no second memory.
+    landed after all makes no second memory. Writes that this process is carrying out are left out.
     """
-    writes = await log.pending(config)
-    for write in writes:
+    on_their_way = list(store.writes.on_their_way().values())
+    left = [write for write in await log.pending(config) if write not in on_their_way]
+    for write in left:
         store.writes.resubmit(write, log)
-    return len(writes)
+    return len(left)

@@ -120,12 +120,21 @@ def _as_answer(memory: MemorySearchResult) -> dict[str, Any]:
 def _report_failures(caller: Caller) -> None:
     """Tell of broken promises instead of doing what was asked, so that it cannot be overlooked."""
     failures = caller.store.writes.take_failures(caller.scope)
-    if failures:
-        raise ValueError(
-            f"{len(failures)} earlier memory write(s) failed and are not saved: "
-            f"{'; '.join(map(_told, failures))}. This call was not carried out: repeat it, and "
-            "repeat the failed writes if they still matter."
+    lost = [_told(failure) for failure in failures if not failure.kept]
+    late = [_told(failure) for failure in failures if failure.kept]
+    told = []
+    if lost:
+        told.append(
+            f"{len(lost)} earlier memory write(s) failed and are not saved: {'; '.join(lost)}. "
+            "Repeat them if they still matter."
         )
+    if late:
+        told.append(
+            f"{len(late)} earlier memory write(s) are not saved yet: {'; '.join(late)}. They will "
+            "be carried out later; do not repeat them."
+        )
+    if told:
+        raise ValueError(" ".join([*told, "This call itself was not carried out: repeat it."]))
 
 
 def _told(failure: FailedWrite) -> str:

@@ -132,7 +132,6 @@ def test_sigkill_loses_nothing_that_a_log_has_kept(tmp_path: Path) -> None:
         async with create_local_qdrant_store(folder, HashEmbedding()) as store:
             assert await kept(store) == []
             assert await arecover(store, FileLog(log), ALICE) == 5
-            assert await arecover(store, FileLog(log), ALICE) == 5
             return await kept(store)
 
     assert asyncio.run(recover()) == FACTS

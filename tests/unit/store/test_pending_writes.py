@@ -324,10 +324,21 @@ async def test_a_promise_stays_in_the_log_while_the_store_is_away(
     )
     await store.aflush()
     assert len(await log.pending(ALICE)) == 1
+    assert "is not saved yet" in caplog.text
+    told = await tool(store, query="tea")
+    assert "do not repeat them" in told["error"]
     assert await arecover(store, log, ALICE) == 1
     assert await contents(store) == ["likes tea"]
     assert await log.pending(ALICE) == []
     assert await arecover(store, log, ALICE) == 0
+
+
+async def test_what_is_on_its_way_is_not_recovered_beside_itself(tmp_path: Path) -> None:
+    log = FileLog(tmp_path)
+    store = InMemoryStore(Slow(0.2))
+    await memory_tool(action="store", content="x", config=ALICE, store=store, pending_log=log)
+    assert await arecover(store, log, ALICE) == 0
+    assert await contents(store) == ["x"]
 
 
 async def test_a_promise_that_can_never_be_kept_leaves_the_log(
