@@ -242,17 +242,22 @@ class Codec:
         return _make_dataclass(kind, stored)
 
 
+# Made once: `json.dumps` makes an encoder for every call that is not all defaults.
+_write_utf8 = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"), allow_nan=False).encode
+_write_ascii = json.JSONEncoder(separators=(",", ":"), allow_nan=False).encode
+
+
 def to_text(tree: Json, path: str = "value") -> str:
     """JSON text that every database takes: compact, in UTF-8 wherever UTF-8 can say it."""
     try:
-        text = json.dumps(tree, ensure_ascii=False, separators=(",", ":"), allow_nan=False)
+        text = _write_utf8(tree)
     except RecursionError:
         message = f"`{path}` is nested too deeply."
         raise SerializationError(message, path=path) from None
     try:
         text.encode()
     except UnicodeEncodeError:  # a lone surrogate: only an escape can carry it
-        return json.dumps(tree, separators=(",", ":"), allow_nan=False)
+        return _write_ascii(tree)
     return text
 
 

@@ -15,7 +15,7 @@ __all__ = ["StateCodec"]
 
 StateT = TypeVar("StateT", bound=AgentState)
 
-_EMPTY_BY_DEFAULT = frozenset({"content", "tool_calls", "metadata"})
+_EMPTY_BY_DEFAULT = ("content", "tool_calls", "metadata")
 
 _messages: TypeAdapter[list[Message]] = TypeAdapter(list[Message])
 
@@ -38,12 +38,9 @@ class StateCodec(Codec, Generic[StateT]):
         try:
             return message._encoded
         except AttributeError:
-            fields = self.fields(message, path, skip=("timestamp",))
-            kept = {
-                name: value
-                for name, value in fields.items()
-                if value is not None and (value or name not in _EMPTY_BY_DEFAULT)
-            }
+            empty = [name for name in _EMPTY_BY_DEFAULT if not message.__dict__[name]]
+            fields = self.fields(message, path, skip=("timestamp", *empty))
+            kept = {name: value for name, value in fields.items() if value is not None}
             # Untagged, so that pydantic can read many messages at once without our decoder.
             kept["timestamp"] = message.timestamp.isoformat()
             text = to_text(kept, path)
