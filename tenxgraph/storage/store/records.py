@@ -72,7 +72,7 @@ class NewMemory:
     idempotency_key: str | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True)
 class MemorySearchResult:
     """One memory, as a search or a look-up returns it.
 
@@ -84,14 +84,14 @@ class MemorySearchResult:
         category: the label it was stored under.
         metadata: the caller's own JSON values.
         user_id: the user it belongs to, or `None` for a memory that no user owns.
+        thread_id: the thread in which it was learnt.
+        created_at: when it was first stored, in UTC.
+        updated_at: when its content was last written, in UTC.
         agent_id: the agent it belongs to, if any.
         app_id: the application it belongs to, if any.
         memory_key: the key that no other memory of its scope has, if any.
-        thread_id: the thread in which it was learnt.
         message_id: the message in which the model asked for it.
         tool_call_id: the tool call that made it.
-        created_at: when it was first stored, in UTC.
-        updated_at: when its content was last written, in UTC.
     """
 
     id: str
@@ -101,14 +101,14 @@ class MemorySearchResult:
     category: str = "general"
     metadata: dict[str, Any] = field(default_factory=dict)
     user_id: str | None = None
+    thread_id: str | None = None
+    created_at: datetime = field(default_factory=lambda: datetime.now(UTC))
+    updated_at: datetime = field(default_factory=lambda: datetime.now(UTC))
     agent_id: str | None = None
     app_id: str | None = None
     memory_key: str | None = None
-    thread_id: str | None = None
     message_id: str | None = None
     tool_call_id: str | None = None
-    created_at: datetime = field(default_factory=lambda: datetime.now(UTC))
-    updated_at: datetime = field(default_factory=lambda: datetime.now(UTC))
 
 
 class MemoryPage(list[MemorySearchResult]):

@@ -4,6 +4,7 @@ import asyncio
 import gc
 import json
 import logging
+import statistics
 import threading
 import time
 from collections.abc import Sequence
@@ -71,14 +72,16 @@ async def contents(store: BaseStore, config: dict[str, str] = ALICE) -> list[str
 
 @pytest.mark.parametrize("blocking", [False, True])
 async def test_a_store_call_does_not_wait_and_a_search_sees_what_it_wrote(blocking: bool) -> None:
-    store = InMemoryStore(Slow(1.0, blocking=blocking))
+    store = InMemoryStore(Slow(0.3, blocking=blocking))
     await tool(InMemoryStore(HashEmbedding()), action="store", content="warm up")
-    begun = time.perf_counter()
-    reply = await tool(store, action="store", content="likes tea")
-    taken = time.perf_counter() - begun
-    assert reply == {"status": "scheduled", "action": "store"}
-    assert taken < 0.02
-    assert [found["content"] for found in await tool(store, query="tea")] == ["likes tea"]
+    taken = []
+    for number in range(5):
+        begun = time.perf_counter()
+        reply = await tool(store, action="store", content=f"tea {number}", memory_key="drink")
+        taken.append(time.perf_counter() - begun)
+        assert reply == {"status": "scheduled", "action": "store"}
+    assert statistics.median(taken) < 0.02
+    assert [found["content"] for found in await tool(store, query="tea")] == ["tea 4"]
 
 
 async def test_writes_that_name_a_memory_keep_their_order() -> None:
@@ -242,7 +245,7 @@ async def test_a_write_that_can_never_land_is_not_repeated(
     begun = time.perf_counter()
     await tool(store, action="update", memory_id=memory_id, content="stolen")
     told = await tool(store, query="x")
-    assert time.perf_counter() - begun < 0.1
+    assert time.perf_counter() - begun < 1  # the repeats would take 2.6 seconds
     assert "no memory" in told["error"]
     assert await contents(store, BOB) == ["bob's"]
     assert len(caplog.records) == 1
