@@ -147,6 +147,16 @@ async def test_a_call_that_nobody_answers_ends_by_itself(
         assert texts(await kept.aget_state(config()))[-1] == "c"
 
 
+async def test_closing_does_not_wait_for_a_server_that_does_not_answer(
+    postgres_dsn: str, proxy: TcpProxy
+) -> None:
+    kept = Postgres(proxy.through(postgres_dsn))
+    await kept.aput_state(config(), state("a"))
+    proxy.freeze()
+    await asyncio.wait_for(kept.aclose(), 5)
+    proxy.thaw()
+
+
 async def test_no_connection_is_left_in_a_transaction(
     kept: Postgres, postgres_server: PostgresEndpoint, postgres_dsn: str
 ) -> None:

@@ -66,6 +66,7 @@ def engine_for(dsn: PostgresDsn, options: PostgresOptions) -> AsyncEngine:
 
     engine = _unpooled(connect) if pgbouncer else _pooled(connect, options)
     _carry_json_as_text(engine)
+    _close_in_time(engine)
     return engine
 
 
@@ -128,6 +129,12 @@ def _carry_json_as_text(engine: AsyncEngine) -> None:
     dialect: Any = engine.dialect
     dialect.setup_asyncpg_json_codec = leave_as_it_is
     dialect.setup_asyncpg_jsonb_codec = leave_as_it_is
+
+
+def _close_in_time(engine: AsyncEngine) -> None:
+    """Give a server that does not answer two seconds to see us off, not `command_timeout`."""
+    dialect: Any = engine.dialect
+    dialect.do_close = dialect.do_terminate
 
 
 class PostgresDatabase:

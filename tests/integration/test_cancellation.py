@@ -1,0 +1,74 @@
+"""A caller who gives up leaves a whole write or none, and connections that work."""
+
+import asyncio
+import random
+
+import pytest
+from backends import Backend
+from threads import config, grown, state, texts
+
+ROUNDS = 100
+
+
+async def test_a_cancelled_write_is_all_or_nothing(backend: Backend) -> None:
+    kept = backend.opened[0]
+    moments = random.Random(7)
+    written = 0
+    for number in range(ROUNDS):
+        of_run = config()
+        before = await kept.aget_state(of_run)
+        writing = asyncio.create_task(
+            kept.aput_state(of_run, grown(before, f"{number} a", f"{number} b"))
+        )
+        await asyncio.sleep(moments.uniform(0, 0.002))
+        writing.cancel()
+        finished = (await asyncio.gather(writing, return_exceptions=True))[0]
+        if not isinstance(finished, BaseException):
+            written += 1
+    after = texts(await kept.aget_state(config()))
+    assert after == [text for pair in zip(after[::2], after[1::2], strict=True) for text in pair]
+    assert [text[:-2] for text in after[::2]] == [text[:-2] for text in after[1::2]]
+    assert len(after) >= 2 * written
+    assert [one.text() for one in await kept.alist_messages(config())] == after
+    newest = (await kept.alist_states(config(), limit=1))[0].version if after else 0
+    assert newest == len(after) // 2
+
+
+async def test_a_cancelled_read_leaves_connections_that_work(backend: Backend) -> None:
+    kept = backend.opened[0]
+    await kept.aput_state(config(), state("a"))
+    moments = random.Random(7)
+    for _ in range(ROUNDS):
+        reading = [asyncio.create_task(kept.aget_state(config())) for _ in range(3)]
+        await asyncio.sleep(moments.uniform(0, 0.002))
+        for one in reading:
+            one.cancel()
+        await asyncio.gather(*reading, return_exceptions=True)
+    read = await asyncio.gather(*(kept.aget_state(config()) for _ in range(30)))
+    assert [texts(one) for one in read] == [["a"]] * 30
+
+
+async def test_a_timeout_in_a_queue_of_writers_frees_it(backend: Backend) -> None:
+    kept = backend.opened[0]
+
+    async def append(number: int) -> None:
+        async with asyncio.timeout(0.05):
+            await kept.aput_state(config(f"t{number % 5}"), state(f"{number}"))
+
+    outcomes = await asyncio.gather(*(append(n) for n in range(200)), return_exceptions=True)
+    assert {type(one) for one in outcomes} <= {type(None), TimeoutError}
+    await asyncio.wait_for(kept.aput_state(config("t0"), state("last")), 5)
+    assert texts(await kept.aget_state(config("t0"))) == ["last"]
+
+
+@pytest.mark.parametrize("backend", ["sqlite", "postgres"], indirect=True)
+async def test_a_cancelled_setup_can_be_repeated(backend: Backend) -> None:
+    moments = random.Random(7)
+    for _ in range(20):
+        one = backend.make()
+        task = asyncio.create_task(one.asetup())
+        await asyncio.sleep(moments.uniform(0, 0.01))
+        task.cancel()
+        await asyncio.gather(task, return_exceptions=True)
+    await asyncio.wait_for(backend.opened[0].asetup(), 10)
+    await backend.opened[0].aput_state(config(), state("a"))
