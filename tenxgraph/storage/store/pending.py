@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from tenxgraph.storage.store import writer_thread
-from tenxgraph.storage.store.pending_write import PendingLog, PendingWrite
+from tenxgraph.storage.store.pending_write import MissingMemoryError, PendingLog, PendingWrite
 from tenxgraph.storage.store.scope import Config, Scope
 
 if TYPE_CHECKING:
@@ -177,7 +177,7 @@ class PendingWrites:
             try:
                 async with asyncio.timeout(_ATTEMPT_TIMEOUT):
                     await write.apply(self._store)
-            except (ValueError, TypeError, LookupError) as error:
+            except (ValueError, TypeError, MissingMemoryError) as error:
                 return _reason(error), True
             except Exception as error:  # noqa: BLE001 - any store's failure is retried and named
                 if delay is None:

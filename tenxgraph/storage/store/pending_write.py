@@ -3,13 +3,18 @@
 from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING, Any, Literal, Protocol
 
+from tenxgraph.core.exceptions import StoreError
 from tenxgraph.storage.store.records import WriteMode
 from tenxgraph.storage.store.scope import Config, Scope
 
 if TYPE_CHECKING:
     from tenxgraph.storage.store.base import BaseStore
 
-__all__ = ["PendingLog", "PendingWrite"]
+__all__ = ["MissingMemoryError", "PendingLog", "PendingWrite"]
+
+
+class MissingMemoryError(StoreError):
+    """A background write was to change a memory that its scope does not have."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -59,7 +64,7 @@ class PendingWrite:
         return " ".join([self.action, *(f"{k}={v!r}" for k, v in named.items() if v is not None)])
 
     async def apply(self, store: "BaseStore") -> None:
-        """Carry it out. `LookupError` if there is nothing to update; deleting nothing is fine."""
+        """Carry it out; `MissingMemoryError` if there is nothing to update. Deleting nothing is fine."""
         if self.action == "delete":
             await store.adelete(self.config, str(self.memory_id))
         elif self.action == "update":
@@ -67,7 +72,7 @@ class PendingWrite:
                 self.config, str(self.memory_id), self.content, self.metadata, self.write_mode
             )
             if not updated:
-                raise LookupError(f"There is no memory {self.memory_id!r}.")
+                raise MissingMemoryError(f"There is no memory {self.memory_id!r}.")
         else:
             await store.astore(
                 self.config,

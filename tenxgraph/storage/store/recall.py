@@ -6,7 +6,7 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from typing import Any
 
-from tenxgraph.core.exceptions import StoreError
+from tenxgraph.core.exceptions import StoreError, TransientStorageError
 from tenxgraph.storage.store.base import BaseStore
 from tenxgraph.storage.store.pending import FailedWrite
 from tenxgraph.storage.store.pending_write import PendingLog, PendingWrite
@@ -61,7 +61,7 @@ async def in_json(work: Awaitable[Any]) -> str:
         result = await work
     except ValueError as error:
         result = {"error": str(error)}
-    except StoreError as error:
+    except (StoreError, TransientStorageError) as error:
         logger.warning("The long-term memory is unavailable.", exc_info=True)
         result = {"error": f"memory unavailable: {error}"}
     return json.dumps(result, ensure_ascii=False)

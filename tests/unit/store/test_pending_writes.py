@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 from file_log import FileLog
 
-from tenxgraph.core.exceptions import StoreError
+from tenxgraph.core.exceptions import TransientStorageError
 from tenxgraph.prebuilt.tools import memory_tool, user_memory_tool
 from tenxgraph.storage.store import BaseStore, InMemoryStore
 from tenxgraph.storage.store.pending import PendingWrites, arecover
@@ -299,7 +299,7 @@ async def test_a_promise_is_in_the_log_before_it_is_answered_and_gone_when_kept(
 async def test_without_a_log_entry_nothing_is_promised(tmp_path: Path) -> None:
     class Full(FileLog):
         async def begin(self, write: PendingWrite) -> None:
-            raise StoreError("the ledger is away")
+            raise TransientStorageError("the ledger is away")
 
     store = InMemoryStore(HashEmbedding())
     reply = json.loads(
@@ -354,7 +354,7 @@ async def test_a_promise_that_can_never_be_kept_leaves_the_log(
     )
     await store.aflush()
     assert await log.pending(ALICE) == []
-    assert log.refusals == ["LookupError: There is no memory 'x'."]
+    assert log.refusals == ["MissingMemoryError: There is no memory 'x'."]
 
 
 async def test_a_recovered_write_that_had_landed_changes_nothing(tmp_path: Path) -> None:
