@@ -46,6 +46,11 @@ class Breaker:
             self._next_attempt = now + self._pause
             return True
 
+    @property
+    def is_open(self) -> bool:
+        """Whether a call would not be tried now."""
+        return bool(self._failures) and self._clock() < self._next_attempt
+
     def wait(self) -> float:
         """Seconds until a call is tried again."""
         return max(0.0, self._next_attempt - self._clock())

@@ -6,21 +6,56 @@ raw line end inside of a string, so a line end is never part of a message.
 """
 
 import json
+from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any, NamedTuple
 from uuid import UUID
 
 from tenxgraph.core.state.agent_state import StoredState
 
-__all__ = ["Entry", "life_of", "pack", "unpack"]
+__all__ = ["Body", "Entry", "life_of", "pack", "unpack"]
 
 FORMAT = 1
 VERSION_FIELD = "__checkpoint_version__"
+SEPARATOR = b",\n"
+"""Between two messages in a body, and nowhere else."""
 
-_FIELDS = '"fields":'
-_CONTEXT = ',\n"context":[\n'
-_SEPARATOR = ",\n"
-_END = "\n]}"
+_FIELDS = b'"fields":'
+_CONTEXT = b',\n"context":[\n'
+_END = b"\n]}"
 _FOREIGN = "not an entry of this format"
+
+
+@dataclass(frozen=True, slots=True)
+class Body:
+    """The messages of a value, where they are in it."""
+
+    value: bytes
+    start: int
+    end: int
+
+    def __len__(self) -> int:
+        return self.end - self.start
+
+    def view(self) -> memoryview:
+        """The bytes, not copied."""
+        return memoryview(self.value)[self.start : self.end]
+
+    def goes_on_from(self, other: "Body") -> bool:
+        """Whether these are the other's messages, byte by byte, and maybe more behind them."""
+        end = self.start + len(other)
+        behind = self.value[end : min(end + len(SEPARATOR), self.end)]
+        same = self.value.startswith(other.view(), self.start, self.end)
+        return same and behind in (b"", SEPARATOR)
+
+    def texts(self, behind: int = 0) -> list[str]:
+        """The texts of the messages, or of those behind so many bytes.
+
+        Raises:
+            ValueError: it is no UTF-8.
+        """
+        rest = self.value[self.start + behind : self.end].removeprefix(SEPARATOR if behind else b"")
+        return rest.decode().split(SEPARATOR.decode()) if rest else []
 
 
 class Entry(NamedTuple):
@@ -34,15 +69,74 @@ class Entry(NamedTuple):
     """Which database the thread is kept in."""
     refs: list[list[int]]
     fields: str
-    texts: list[str]
-    """The messages of the context."""
+    body: Body
 
 
-def pack(stored: StoredState, texts: list[str], *, owner: str | None, origin: str) -> bytes | None:
-    """The value for a stored state; `None` if its texts are not of one line each.
+def pack(
+    stored: StoredState,
+    texts: Sequence[str],
+    before: Body | None = None,
+    *,
+    owner: str | None,
+    origin: str,
+) -> tuple[bytes, Body] | None:
+    """The value for a stored state, and where in it the messages are.
 
-    That is possible only where somebody has edited rows by hand.
+    Args:
+        stored: the state.
+        texts: its messages, or those that come behind `before`.
+        before: the messages with which another value begins as this one does.
+        owner: whose entry it is.
+        origin: which database the thread is kept in.
+
+    Returns:
+        `None` if a text has line ends: somebody has edited rows by hand.
     """
+    added = "\n".join(texts)
+    if added.count("\n") != max(len(texts) - 1, 0) or "\n" in stored.fields:
+        return None
+    head = _head_of(stored, owner, origin)
+    opening = b"".join((head, b",\n", _FIELDS, stored.fields.encode(), _CONTEXT))
+    known = before.view() if before is not None else b""
+    separator = SEPARATOR if known and texts else b""
+    messages = added.replace("\n", ",\n").encode()
+    # In one go: at a thousand messages, to copy them once more costs as much as all the rest.
+    value = b"".join((opening, known, separator, messages, _END))
+    return value, Body(value, len(opening), len(value) - len(_END))
+
+
+def unpack(value: bytes) -> Entry:
+    """Read what `pack` made; the messages are not looked into.
+
+    Raises:
+        ValueError: it is something else, whatever that may be.
+    """
+    start = value.find(_CONTEXT)
+    first, found, fields = value[: max(start, 0)].partition(b",\n")
+    if not (found and fields.startswith(_FIELDS) and value.endswith(_END)):
+        raise ValueError(_FOREIGN)
+    head = _read_head(first)
+    return Entry(
+        version=head[VERSION_FIELD],
+        generation=UUID(head["generation"]),
+        owner=head["owner"],
+        origin=head["origin"],
+        refs=head["refs"],
+        fields=fields[len(_FIELDS) :].decode(),
+        body=Body(value, start + len(_CONTEXT), len(value) - len(_END)),
+    )
+
+
+def life_of(value: bytes) -> str:
+    """The life of the thread that an entry is of, as the guard reads it; empty if it has none."""
+    marker = b'"generation":"'
+    start = value.find(marker, 0, 128)
+    if not value.startswith(b'{"' + VERSION_FIELD.encode()) or start < 0:
+        return ""
+    return value[start + len(marker) :][:33].partition(b'"')[0].decode(errors="replace")
+
+
+def _head_of(stored: StoredState, owner: str | None, origin: str) -> bytes:
     head = json.dumps(
         {
             VERSION_FIELD: stored.version,
@@ -55,64 +149,24 @@ def pack(stored: StoredState, texts: list[str], *, owner: str | None, origin: st
         separators=(",", ":"),
         ensure_ascii=False,
     )
-    text = "".join(
-        (head[:-1], ",\n", _FIELDS, stored.fields, _CONTEXT, _SEPARATOR.join(texts), _END)
-    )
-    if text.count("\n") != 3 + max(len(texts), 1):
-        return None
-    return text.encode()
+    return head[:-1].encode()
 
 
-def unpack(value: bytes) -> Entry:
-    """Read what `pack` made.
-
-    Raises:
-        ValueError: it is something else, whatever that may be.
-    """
-    text = value.decode()
-    first, found, rest = text.partition(",\n")
-    fields, began, body = rest.partition(_CONTEXT)
-    if not (found and began and fields.startswith(_FIELDS) and body.endswith(_END)):
-        raise ValueError(_FOREIGN)
-    head = _head(first)
-    body = body.removesuffix(_END)
-    entry = Entry(
-        version=head[VERSION_FIELD],
-        generation=UUID(head["generation"]),
-        owner=head["owner"],
-        origin=head["origin"],
-        refs=head["refs"],
-        fields=fields.removeprefix(_FIELDS),
-        texts=body.split(_SEPARATOR) if body else [],
-    )
-    if sum(last - start + 1 for start, last in entry.refs) != len(entry.texts):
-        message = "the context is not complete"
-        raise ValueError(message)
-    return entry
-
-
-def life_of(value: bytes) -> str:
-    """The life of the thread that an entry is of, as the guard reads it; empty if it has none."""
-    marker = b'"generation":"'
-    start = value.find(marker, 0, 128)
-    if not value.startswith(b'{"' + VERSION_FIELD.encode()) or start < 0:
-        return ""
-    return value[start + len(marker) :].partition(b'"')[0][:32].decode(errors="replace")
-
-
-def _head(line: str) -> dict[str, Any]:
-    head: dict[str, Any] = json.loads(f"{line}}}")
+def _read_head(line: bytes) -> dict[str, Any]:
+    head: dict[str, Any] = json.loads(line + b"}")
     try:
         ranges_are_sound = all(
             type(start) is int and type(last) is int and 0 < start <= last
             for start, last in head["refs"]
         )
-        texts_are_sound = isinstance(head["generation"], str) and type(head["origin"]) is str
         sound = (
-            head["format"] == FORMAT and type(head[VERSION_FIELD]) is int and head["owner"] != ""
+            head["format"] == FORMAT
+            and type(head[VERSION_FIELD]) is int
+            and all(type(head[name]) is str for name in ("generation", "origin"))
+            and (head["owner"] is None or type(head["owner"]) is str)
         )
     except (KeyError, TypeError, IndexError) as error:
-        raise ValueError("not an entry of this format") from error
-    if not (sound and ranges_are_sound and texts_are_sound):
-        raise ValueError("not an entry of this format")
+        raise ValueError(_FOREIGN) from error
+    if not (sound and ranges_are_sound):
+        raise ValueError(_FOREIGN)
     return head

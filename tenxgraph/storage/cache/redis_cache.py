@@ -80,6 +80,11 @@ class RedisCache:
     def __repr__(self) -> str:
         return f"RedisCache({self._name})"
 
+    @property
+    def is_away(self) -> bool:
+        """Whether a call would not even be tried now."""
+        return self._breaker.is_open
+
     async def get(self, key: str) -> Found:
         """The value at `key`, if there is one to be had."""
         if not await self._settled(key):
@@ -129,6 +134,11 @@ class RedisCache:
         else:
             self.stats.skipped += 1
         return written
+
+    def skip(self, key: str, version: int) -> None:
+        """Give up a `put` beforehand, because Redis is away; what is there will not be read."""
+        self.stats.skipped += 1
+        self._owe(key, version)
 
     async def drop(self, key: str, *, floor: int | None = None) -> None:
         """Remove the entry, at once or as soon as Redis is back.

@@ -1,5 +1,6 @@
 """StateEntries: states as entries, and entries as states again."""
 
+from collections.abc import Sequence
 from typing import Any, Generic, TypeVar
 
 from tenxgraph.core.exceptions import SerializationError
@@ -8,7 +9,7 @@ from tenxgraph.core.state.agent_state import StoredState, remember_stored
 from tenxgraph.core.state.message import Stored
 from tenxgraph.core.state.state_codec import StateCodec
 from tenxgraph.storage.cache.entry import Entry, pack, unpack
-from tenxgraph.storage.cache.recent import Recent
+from tenxgraph.storage.cache.recent import Context, Recent
 
 __all__ = ["StateEntries"]
 
@@ -16,7 +17,7 @@ StateT = TypeVar("StateT", bound=AgentState)
 
 
 class StateEntries(Generic[StateT]):
-    """The two directions, and the messages that both have at hand.
+    """The two directions, and the contexts that both have at hand.
 
     Args:
         origin: the database in which the threads are kept.
@@ -31,11 +32,22 @@ class StateEntries(Generic[StateT]):
     ) -> bytes | None:
         """The value for a state as it is stored; `None` if it has none.
 
-        Nothing is encoded: the texts are those that were written to the database.
+        Nothing is encoded: the texts are those that were written to the database, and of these
+        only the new ones are looked at.
         """
-        texts = [codec.message_text(message) for message in stored.messages]
-        value = pack(stored, texts, owner=owner, origin=self._origin)
-        self._recent.keep(key, stored.messages, len(value or b""))
+        known = self._recent.get(key)
+        count = 0 if known is None else _count_same(known, stored)
+        packed = pack(
+            stored,
+            [codec.message_text(message) for message in stored.messages[count:]],
+            known.body if known is not None and count else None,
+            owner=owner,
+            origin=self._origin,
+        )
+        if packed is None:
+            return None
+        value, body = packed
+        self._recent.keep(key, Context(stored.generation, stored.refs, stored.messages, body))
         return value
 
     def read(
@@ -62,7 +74,7 @@ class StateEntries(Generic[StateT]):
             refs=entry.refs,
         )
         remember_stored(state, stored)
-        self._recent.keep(key, messages, len(value))
+        self._recent.keep(key, Context(entry.generation, entry.refs, messages, entry.body))
         return state
 
     def forget(self, key: str) -> None:
@@ -70,11 +82,43 @@ class StateEntries(Generic[StateT]):
         self._recent.forget(key)
 
     def _messages(self, key: str, entry: Entry, codec: StateCodec[Any]) -> list[Message]:
-        places = [
-            Stored(entry.generation, seq)
-            for first, last in entry.refs
-            for seq in range(first, last + 1)
-        ]
-        known = self._recent.same(key, entry.texts, places)
-        new = codec.messages(entry.texts[len(known) :], places[len(known) :])
-        return known + new
+        known = self._recent.get(key)
+        messages: list[Message] = []
+        behind = 0
+        if known is not None and _goes_on_from(entry, known):
+            messages, behind = known.messages, len(known.body)
+        added = entry.body.texts(behind)
+        seqs = [seq for first, last in entry.refs for seq in range(first, last + 1)]
+        if len(seqs) != len(messages) + len(added):
+            message = "the context is not complete"
+            raise ValueError(message)
+        places = [Stored(entry.generation, seq) for seq in seqs[len(messages) :]]
+        return messages + (codec.messages(added, places) if added else [])
+
+
+def _count_same(known: Context, stored: StoredState) -> int:
+    """How many messages the stored context begins with that are known, by identity."""
+    count = len(known.messages)
+    return count if stored.messages[:count] == known.messages else 0
+
+
+def _goes_on_from(entry: Entry, known: Context) -> bool:
+    """Whether an entry says what is known, byte by byte, and maybe more behind it."""
+    return (
+        entry.generation == known.generation
+        and entry.body.goes_on_from(known.body)
+        and _begins_with(entry.refs, known.refs)
+    )
+
+
+def _begins_with(refs: Sequence[Sequence[int]], known: Sequence[Sequence[int]]) -> bool:
+    if not known:
+        return True
+    *before, (first, last) = known
+    place = len(before)
+    return (
+        len(refs) > place
+        and list(refs[:place]) == before
+        and refs[place][0] == first
+        and refs[place][1] >= last
+    )

@@ -11,9 +11,10 @@ from tenxgraph.storage.cache.key import checked_prefix, entry_key
 from tenxgraph.storage.cache.redis_cache import RedisCache
 from tenxgraph.storage.cache.state_entries import StateEntries
 from tenxgraph.storage.cache.stats import CacheStats
-from tenxgraph.storage.checkpointer.base import BaseCheckpointer, Config
+from tenxgraph.storage.checkpointer.base import Config
 from tenxgraph.storage.checkpointer.durable import DurableCheckpointer
-from tenxgraph.storage.records import Page, StateSnapshot, ThreadInfo, ToolExecution
+from tenxgraph.storage.checkpointer.wrapper import CheckpointerWrapper
+from tenxgraph.storage.records import ThreadInfo, ToolExecution
 from tenxgraph.storage.scope import GENERATION_KEY, VERSION_KEY, Scope, remember
 
 __all__ = ["CachedCheckpointer"]
@@ -28,7 +29,7 @@ _MISSED = "_cache_missed"
 _REFUSED = "_cache_refused"
 
 
-class CachedCheckpointer(BaseCheckpointer[StateT]):
+class CachedCheckpointer(CheckpointerWrapper[StateT]):
     """The newest state of each thread in Redis; all else, and the truth, in a checkpointer behind.
 
     Redis may be away, empty or out of date at any moment: that costs time, and nothing else. What
@@ -52,7 +53,7 @@ class CachedCheckpointer(BaseCheckpointer[StateT]):
         origin: str = "",
         verify_cached_version: bool = False,
     ) -> None:
-        self.durable = durable
+        super().__init__(durable)
         self._cache = cache
         self._prefix = checked_prefix(prefix)
         self._entries: StateEntries[StateT] = StateEntries(origin)
@@ -62,20 +63,9 @@ class CachedCheckpointer(BaseCheckpointer[StateT]):
         return f"{type(self).__name__}({self.durable!r}, {self._cache!r})"
 
     @property
-    def enforce_user_isolation(self) -> bool:
-        """Whether threads belong to the `user_id` of the config."""
-        return self.durable.enforce_user_isolation
-
-    @property
     def cache_stats(self) -> CacheStats:
         """What the cache has done so far."""
         return self._cache.stats
-
-    async def asetup(self) -> None:
-        await self.durable.asetup()
-
-    def bind_state_type(self, state_type: type[StateT]) -> None:
-        self.durable.bind_state_type(state_type)
 
     async def aget_state_cache(self, config: Config) -> StateT | None:
         scope = self.durable.scope(config)
@@ -185,68 +175,6 @@ class CachedCheckpointer(BaseCheckpointer[StateT]):
         await self._invalidate_state_cache({**config, "thread_id": info.thread_id})
         return info
 
-    async def aget_message(self, config: Config, message_id: str) -> Message | None:
-        return await self.durable.aget_message(config, message_id)
-
-    async def alist_messages(
-        self,
-        config: Config,
-        search: str | None = None,
-        offset: int | None = None,
-        limit: int | None = None,
-        *,
-        last: int | None = None,
-        after: str | None = None,
-    ) -> Page[Message]:
-        return await self.durable.alist_messages(
-            config, search, offset, limit, last=last, after=after
-        )
-
-    async def aget_thread(self, config: Config) -> ThreadInfo | None:
-        return await self.durable.aget_thread(config)
-
-    async def alist_threads(
-        self,
-        config: Config,
-        search: str | None = None,
-        offset: int | None = None,
-        limit: int | None = None,
-        *,
-        filter: Mapping[str, str | int | float | bool | None] | None = None,
-        cursor: str | None = None,
-    ) -> Page[ThreadInfo]:
-        return await self.durable.alist_threads(
-            config, search, offset, limit, filter=filter, cursor=cursor
-        )
-
-    async def alist_states(
-        self, config: Config, limit: int | None = None, before: int | None = None
-    ) -> list[StateSnapshot]:
-        return await self.durable.alist_states(config, limit, before)
-
-    async def aexport_thread(self, config: Config) -> AsyncIterator[str]:
-        async for line in self.durable.aexport_thread(config):
-            yield line
-
-    async def arequest_stop(self, config: Config) -> bool:
-        return await self.durable.arequest_stop(config)
-
-    async def ais_stop_requested(self, config: Config) -> bool:
-        return await self.durable.ais_stop_requested(config)
-
-    async def aclear_stop_request(self, config: Config) -> None:
-        await self.durable.aclear_stop_request(config)
-
-    async def aget_tool_result(
-        self, config: Config, message_id: str, position: int
-    ) -> ToolExecution | None:
-        return await self.durable.aget_tool_result(config, message_id, position)
-
-    async def alist_tool_results(
-        self, config: Config, status: str | None = None
-    ) -> list[ToolExecution]:
-        return await self.durable.alist_tool_results(config, status)
-
     async def aclose(self) -> None:
         try:
             await self._cache.close()
@@ -301,6 +229,9 @@ class CachedCheckpointer(BaseCheckpointer[StateT]):
             or str(stored.generation) != config.get(GENERATION_KEY)
         ):
             await self._drop(key)
+            return
+        if self._cache.is_away:
+            self._cache.skip(key, stored.version)
             return
         owner = self._owner(self.durable.scope(config))
         value = self._entries.write(key, stored, owner, self.durable.codec(type(state)))
