@@ -4,8 +4,13 @@ import os
 import subprocess
 import sys
 import textwrap
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
+
+from tenxgraph.core.state import AgentState
+from tenxgraph.storage import create_checkpointer
+from tenxgraph.storage.checkpointer import BaseCheckpointer
 
 ROOT = Path(__file__).parents[1]
 STRICT = ("-X", "dev", "-W", "error")
@@ -21,12 +26,17 @@ def environment(extra: Mapping[str, str] | None = None) -> dict[str, str]:
     return {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, paths)), **(extra or {})}
 
 
+def prepared(source: str) -> str:
+    """A program as it stands in a test, to be run."""
+    return _PREAMBLE + textwrap.dedent(source)
+
+
 def start(
     source: str, *arguments: str, flags: tuple[str, ...] = STRICT, cwd: Path | None = None
 ) -> subprocess.Popen[str]:
     """Begin to run a program."""
     return subprocess.Popen(
-        [sys.executable, *flags, "-c", _PREAMBLE + textwrap.dedent(source), *arguments],
+        [sys.executable, *flags, "-c", prepared(source), *arguments],
         cwd=cwd,
         env=environment(),
         stdin=subprocess.PIPE,
@@ -61,3 +71,13 @@ def run(
 ) -> str:
     """Run a program to its end, as `finish` does."""
     return finish(start(source, *arguments, flags=flags, cwd=cwd), timeout=timeout)[0]
+
+
+@contextmanager
+def opened(dsn: str) -> Iterator[BaseCheckpointer[AgentState]]:
+    """A checkpointer for what the programs have left behind."""
+    kept = create_checkpointer(dsn)
+    try:
+        yield kept
+    finally:
+        kept.close()

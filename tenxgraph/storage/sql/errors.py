@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
 
 from sqlalchemy.exc import DBAPIError, InterfaceError, OperationalError
 from sqlalchemy.exc import TimeoutError as PoolTimeoutError
@@ -97,6 +98,8 @@ def _of_file(error: DBAPIError, words: str, place: str) -> StorageError:
     if "no such table" in words or "no such column" in words:
         return _missing_tables(words)
     if "unable to open database file" in words:
+        if Path(place).parent.is_dir() and not Path(place).exists():
+            return _missing_tables(f"there is no file {place}")
         message = (
             f"{place} cannot be opened: {words}. Does its folder exist, and may this process "
             "write there?"

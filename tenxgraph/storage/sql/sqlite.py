@@ -11,7 +11,17 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any, TypeVar
 
-from sqlalchemy import ColumnElement, Connection, Engine, Table, create_engine, event, func, select
+from sqlalchemy import (
+    URL,
+    ColumnElement,
+    Connection,
+    Engine,
+    Table,
+    create_engine,
+    event,
+    func,
+    select,
+)
 from sqlalchemy.dialects import sqlite
 from sqlalchemy.ext.asyncio import AsyncEngine, create_async_engine
 from sqlalchemy.pool import StaticPool
@@ -61,14 +71,25 @@ def configure(engine: Engine) -> None:
 
     @event.listens_for(engine, "connect")
     def _on_connect(connection: Any, _record: Any) -> None:
-        # The driver opens no transaction of its own: `_on_begin` says which kind it is to be.
+        # The driver opens no transaction of its own: whoever wants one says which kind.
         connection.isolation_level = None
-        # SQLite's own knows the letters of ASCII only.
-        connection.create_function("lower", 1, _lower, deterministic=True)
         cursor = connection.cursor()
-        cursor.execute(f"PRAGMA busy_timeout={_BUSY_TIMEOUT_MS}")
-        cursor.execute("PRAGMA foreign_keys=ON")
-        cursor.execute("PRAGMA synchronous=FULL")
+        try:
+            cursor.execute(f"PRAGMA busy_timeout={_BUSY_TIMEOUT_MS}")
+            cursor.execute("PRAGMA foreign_keys=ON")
+            cursor.execute("PRAGMA synchronous=FULL")
+        except sqlite3.Error:
+            connection.close()  # nobody else will: the pool has not got it yet
+            raise
+        cursor.close()
+
+
+def _let_write(engine: Engine) -> None:
+    """Begin each transaction with the write lock, which readers do not notice."""
+
+    @event.listens_for(engine, "connect")
+    def _on_connect(connection: Any, _record: Any) -> None:
+        cursor = connection.cursor()
         _use_wal(cursor)
         cursor.close()
 
@@ -76,10 +97,6 @@ def configure(engine: Engine) -> None:
     def _on_begin(connection: Connection) -> None:
         # A deferred transaction that turns into a writer fails at once where another has written.
         connection.exec_driver_sql("BEGIN IMMEDIATE")
-
-
-def _lower(text: str | None) -> str | None:
-    return None if text is None else text.lower()
 
 
 def _use_wal(cursor: Any) -> None:
@@ -100,12 +117,13 @@ def _use_wal(cursor: Any) -> None:
 def open_engine(path: str) -> Engine:
     """A sync engine on a file (or `:memory:`), for the writer and for migrations."""
     engine = create_engine(
-        f"sqlite:///{path}",
+        URL.create("sqlite", database=path),
         poolclass=StaticPool,
         connect_args={"check_same_thread": False},
         hide_parameters=True,
     )
     configure(engine)
+    _let_write(engine)
     return engine
 
 
@@ -181,8 +199,12 @@ class _Writers:
 _writers = _Writers()
 
 
+def _is_current(connection: Connection) -> bool:
+    return migrate.is_current(connection, None)
+
+
 def _upgrade(connection: Connection) -> None:
-    if not migrate.is_current(connection, None):
+    if not _is_current(connection):
         migrate.upgrade(connection, None)
 
 
@@ -219,6 +241,8 @@ class SqliteDatabase:
 
     async def migrate(self) -> None:
         """Bring the file to the newest revision."""
+        if self._exists() and await self.read(_is_current):
+            return
         async with migrate.one_at_a_time():
             await self.write(_upgrade)
 
@@ -229,6 +253,9 @@ class SqliteDatabase:
             writer, self._writer = self._writer, None
         if writer is not None:
             self._release(writer)
+
+    def _exists(self) -> bool:
+        return self.path != MEMORY and Path(self.path).exists()
 
     def _acquire(self) -> _Writer:
         with self._lock:
@@ -247,8 +274,14 @@ class SqliteDatabase:
             _writers.release(self.path, writer)
 
     def _make_reader(self) -> AsyncEngine:
+        # A reader must not make the file: one that is missing is an error, not an empty database.
+        existing = URL.create(
+            "sqlite+aiosqlite",
+            database=Path(self.path).as_uri(),
+            query={"mode": "rw", "uri": "true"},
+        )
         engine = create_async_engine(
-            f"sqlite+aiosqlite:///{self.path}",
+            existing,
             isolation_level="AUTOCOMMIT",
             hide_parameters=True,
             pool_size=2,
