@@ -279,12 +279,15 @@ class DurableCheckpointer(BaseCheckpointer[StateT]):
     async def aget_tool_result(
         self, config: Config, message_id: str, position: int
     ) -> ToolExecution | None:
+        message_id = checked_text("message_id", message_id)
+        paging.checked_number("position", position)
         row = await self._backend.get_tool(self.scope(config), message_id, position)
         return None if row is None else self._execution(row)
 
     async def alist_tool_results(
         self, config: Config, status: str | None = None
     ) -> list[ToolExecution]:
+        status = None if status is None else checked_text("status", status)
         rows = await self._backend.list_tools(self.scope(config), status)
         return [self._execution(row) for row in rows]
 
