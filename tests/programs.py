@@ -13,6 +13,8 @@ from tenxgraph.storage import create_checkpointer
 from tenxgraph.storage.checkpointer import BaseCheckpointer
 
 ROOT = Path(__file__).parents[1]
+Program = subprocess.Popen[str]
+
 STRICT = ("-X", "dev", "-W", "error")
 """Warnings are errors, and what was never closed is a warning."""
 
@@ -33,7 +35,7 @@ def prepared(source: str) -> str:
 
 def start(
     source: str, *arguments: str, flags: tuple[str, ...] = STRICT, cwd: Path | None = None
-) -> subprocess.Popen[str]:
+) -> Program:
     """Begin to run a program."""
     return subprocess.Popen(
         [sys.executable, *flags, "-c", prepared(source), *arguments],
@@ -46,7 +48,7 @@ def start(
     )
 
 
-def finish(*programs: subprocess.Popen[str], timeout: float = 60) -> list[str]:
+def finish(*programs: Program, timeout: float = 60) -> list[str]:
     """Wait for the ends, which must be silent successes, and return what was printed."""
     outputs = []
     try:
