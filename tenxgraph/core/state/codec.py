@@ -60,7 +60,7 @@ class Codec:
             if _MARKED not in text:
                 return json.loads(text)
             return json.loads(text, object_hook=self._revive)
-        except (ValueError, KeyError, TypeError, RecursionError) as error:
+        except (ValueError, KeyError, TypeError, ArithmeticError, RecursionError) as error:
             message = f"Stored data cannot be read: {error}"
             raise SerializationError(message) from error
 
