@@ -2,7 +2,7 @@
 
 import re
 from dataclasses import dataclass
-from urllib.parse import parse_qsl, quote, urlencode, urlsplit, urlunsplit
+from urllib.parse import parse_qsl, quote, urlencode, urlsplit
 
 __all__ = ["PostgresDsn", "is_postgres", "masked", "sqlite_path"]
 
@@ -18,8 +18,11 @@ _CLIENT_ONLY = frozenset(
         "tcp_user_timeout",
     }
 )  # fmt: skip
-# SQLAlchemy's own options on an asyncpg URL: how statements are cached is decided by `pgbouncer`.
-_SQLALCHEMY_ONLY = frozenset({"prepared_statement_cache_size", "async_fallback"})
+# Options of SQLAlchemy, and of Prisma, for which hosts hand out URLs: pools and the caching of
+# statements are decided by our own options and by `pgbouncer`.
+_NOT_OURS = frozenset(
+    {"prepared_statement_cache_size", "async_fallback", "connection_limit", "pool_timeout"}
+)
 _TRUE = frozenset({"1", "true", "yes", "on"})
 
 
@@ -48,6 +51,12 @@ class PostgresDsn:
                 "postgresql+asyncpg://, like postgresql://user:password@host:5432/database."
             )
             raise ValueError(message)
+        if parts.fragment or ("@" not in parts.netloc and "@" in parts.path + parts.query):
+            message = (
+                "The PostgreSQL DSN cannot be read: write `#`, `/`, `?` and `@` in a user name or "
+                "password as %23, %2F, %3F and %40."
+            )
+            raise ValueError(message)
         options = dict(parse_qsl(parts.query, keep_blank_values=True))
         timeout = options.pop("connect_timeout", None)
         pgbouncer = options.pop("pgbouncer", "").lower() in _TRUE
@@ -56,12 +65,10 @@ class PostgresDsn:
         kept = {
             name: value
             for name, value in options.items()
-            if name not in _CLIENT_ONLY and name not in _SQLALCHEMY_ONLY
+            if name not in _CLIENT_ONLY and name not in _NOT_OURS
         }
-        url = urlunsplit(
-            ("postgresql", parts.netloc, parts.path, urlencode(kept, quote_via=quote), "")
-        )
-        return cls(url, None if timeout in (None, "0") else float(timeout), pgbouncer)
+        query = f"?{urlencode(kept, quote_via=quote)}" if kept else ""
+        return cls(f"postgresql://{parts.netloc}{parts.path}{query}", _seconds(timeout), pgbouncer)
 
     @property
     def place(self) -> str:
@@ -71,6 +78,16 @@ class PostgresDsn:
 
     def __repr__(self) -> str:
         return f"PostgresDsn({masked(self.url)!r})"
+
+
+def _seconds(timeout: str | None) -> float | None:
+    """What `connect_timeout` says; as in libpq, 0 or less is no limit of the URL's."""
+    if timeout is None:
+        return None
+    if not re.fullmatch(r"-?[0-9]+(\.[0-9]+)?", timeout):
+        message = f"`connect_timeout` in the PostgreSQL DSN must be seconds, not {timeout!r}."
+        raise ValueError(message)
+    return float(timeout) if float(timeout) > 0 else None
 
 
 def _sslmode(value: str) -> str:
@@ -98,4 +115,4 @@ def masked(dsn: str) -> str:
     user, colon, _ = login.partition(":")
     netloc = f"{user}:***{at}{location}" if colon else parts.netloc
     query = re.sub(r"((?:ssl)?password)=[^&]*", r"\1=***", parts.query)
-    return urlunsplit((parts.scheme, netloc, parts.path, query, ""))
+    return f"{parts.scheme}://{netloc}{parts.path}{'?' if query else ''}{query}"
