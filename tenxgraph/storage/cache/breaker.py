@@ -82,7 +82,7 @@ class Breaker:
                 self._next_attempt = now + self._pause
         if began:
             _logger.warning(
-                "The cache at %s fails (%s). States are read from the database until it is back.",
+                "The cache at %s fails (%s). Meanwhile, states are read from the database.",
                 self._name,
                 f"{type(error).__name__}: {error}".rstrip(": "),
             )

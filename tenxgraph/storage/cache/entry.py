@@ -13,7 +13,7 @@ from uuid import UUID
 
 from tenxgraph.core.state.agent_state import StoredState
 
-__all__ = ["Body", "Entry", "life_of", "pack", "unpack"]
+__all__ = ["Body", "Entry", "Label", "life_of", "pack", "unpack"]
 
 FORMAT = 1
 VERSION_FIELD = "__checkpoint_version__"
@@ -58,36 +58,37 @@ class Body:
         return rest.decode().split(SEPARATOR.decode()) if rest else []
 
 
+class Label(NamedTuple):
+    """Which thread an entry is of. Whoever asks for one must not be given another's."""
+
+    origin: str
+    """The database in which it is kept."""
+    thread_id: str
+    owner: str | None
+    """`None` where isolation is off."""
+
+
 class Entry(NamedTuple):
     """What a value says, with the texts left as they are."""
 
     version: int
     generation: UUID
-    owner: str | None
-    """Whose entry it is; `None` where isolation is off."""
-    origin: str
-    """Which database the thread is kept in."""
+    label: Label
     refs: list[list[int]]
     fields: str
     body: Body
 
 
 def pack(
-    stored: StoredState,
-    texts: Sequence[str],
-    before: Body | None = None,
-    *,
-    owner: str | None,
-    origin: str,
+    stored: StoredState, label: Label, texts: Sequence[str], before: Body | None = None
 ) -> tuple[bytes, Body] | None:
     """The value for a stored state, and where in it the messages are.
 
     Args:
         stored: the state.
+        label: whose it is.
         texts: its messages, or those that come behind `before`.
         before: the messages with which another value begins as this one does.
-        owner: whose entry it is.
-        origin: which database the thread is kept in.
 
     Returns:
         `None` if a text has line ends: somebody has edited rows by hand.
@@ -95,7 +96,7 @@ def pack(
     added = "\n".join(texts)
     if added.count("\n") != max(len(texts) - 1, 0) or "\n" in stored.fields:
         return None
-    head = _head_of(stored, owner, origin)
+    head = _head_of(stored, label)
     opening = b"".join((head, b",\n", _FIELDS, stored.fields.encode(), _CONTEXT))
     known = before.view() if before is not None else b""
     separator = SEPARATOR if known and texts else b""
@@ -116,11 +117,12 @@ def unpack(value: bytes) -> Entry:
     if not (found and fields.startswith(_FIELDS) and value.endswith(_END)):
         raise ValueError(_FOREIGN)
     head = _read_head(first)
+    if head["generation"] != life_of(value):  # the guard could not tell what it is
+        raise ValueError(_FOREIGN)
     return Entry(
         version=head[VERSION_FIELD],
         generation=UUID(head["generation"]),
-        owner=head["owner"],
-        origin=head["origin"],
+        label=Label(head["origin"], head["thread"], head["owner"]),
         refs=head["refs"],
         fields=fields[len(_FIELDS) :].decode(),
         body=Body(value, start + len(_CONTEXT), len(value) - len(_END)),
@@ -136,14 +138,15 @@ def life_of(value: bytes) -> str:
     return value[start + len(marker) :][:33].partition(b'"')[0].decode(errors="replace")
 
 
-def _head_of(stored: StoredState, owner: str | None, origin: str) -> bytes:
+def _head_of(stored: StoredState, label: Label) -> bytes:
     head = json.dumps(
         {
             VERSION_FIELD: stored.version,
             "generation": stored.generation.hex,
             "format": FORMAT,
-            "owner": owner,
-            "origin": origin,
+            "origin": label.origin,
+            "thread": label.thread_id,
+            "owner": label.owner,
             "refs": stored.refs,
         },
         separators=(",", ":"),
@@ -162,7 +165,7 @@ def _read_head(line: bytes) -> dict[str, Any]:
         sound = (
             head["format"] == FORMAT
             and type(head[VERSION_FIELD]) is int
-            and all(type(head[name]) is str for name in ("generation", "origin"))
+            and all(type(head[name]) is str for name in ("generation", "origin", "thread"))
             and (head["owner"] is None or type(head["owner"]) is str)
         )
     except (KeyError, TypeError, IndexError) as error:

@@ -8,7 +8,7 @@ from tenxgraph.core.state import AgentState, Message
 from tenxgraph.core.state.agent_state import StoredState, remember_stored
 from tenxgraph.core.state.message import Stored
 from tenxgraph.core.state.state_codec import StateCodec
-from tenxgraph.storage.cache.entry import Entry, pack, unpack
+from tenxgraph.storage.cache.entry import Entry, Label, pack, unpack
 from tenxgraph.storage.cache.recent import Context, Recent
 
 __all__ = ["StateEntries"]
@@ -17,18 +17,13 @@ StateT = TypeVar("StateT", bound=AgentState)
 
 
 class StateEntries(Generic[StateT]):
-    """The two directions, and the contexts that both have at hand.
+    """The two directions, and the contexts that both have at hand."""
 
-    Args:
-        origin: the database in which the threads are kept.
-    """
-
-    def __init__(self, origin: str) -> None:
-        self._origin = origin
+    def __init__(self) -> None:
         self._recent = Recent()
 
     def write(
-        self, key: str, stored: StoredState, owner: str | None, codec: StateCodec[Any]
+        self, key: str, stored: StoredState, label: Label, codec: StateCodec[Any]
     ) -> bytes | None:
         """The value for a state as it is stored; `None` if it has none.
 
@@ -39,10 +34,9 @@ class StateEntries(Generic[StateT]):
         count = 0 if known is None else _count_same(known, stored)
         packed = pack(
             stored,
+            label,
             [codec.message_text(message) for message in stored.messages[count:]],
             known.body if known is not None and count else None,
-            owner=owner,
-            origin=self._origin,
         )
         if packed is None:
             return None
@@ -51,15 +45,15 @@ class StateEntries(Generic[StateT]):
         return value
 
     def read(
-        self, key: str, value: bytes, owner: str | None, codec: StateCodec[StateT]
+        self, key: str, value: bytes, label: Label, codec: StateCodec[StateT]
     ) -> StateT | None:
-        """The state that a value holds; `None` if it is none, or not this caller's.
+        """The state that a value holds; `None` if it holds none, or another thread's.
 
         What does not fit the state's class any more is left to the database to tell.
         """
         try:
             entry = unpack(value)
-            if (entry.owner, entry.origin) != (owner, self._origin):
+            if entry.label != label:
                 return None
             messages = self._messages(key, entry, codec)
             state = codec.state(codec.decode_fields(entry.fields), messages)

@@ -6,7 +6,8 @@ from typing import Any, TypeVar
 
 from tenxgraph.core.exceptions import StaleStateError, ThreadOwnershipError
 from tenxgraph.core.state import AgentState, Message
-from tenxgraph.core.state.agent_state import stored_of
+from tenxgraph.core.state.agent_state import StoredState, stored_of
+from tenxgraph.storage.cache.entry import Label
 from tenxgraph.storage.cache.key import checked_prefix, entry_key
 from tenxgraph.storage.cache.redis_cache import RedisCache
 from tenxgraph.storage.cache.state_entries import StateEntries
@@ -15,7 +16,7 @@ from tenxgraph.storage.checkpointer.base import Config
 from tenxgraph.storage.checkpointer.durable import DurableCheckpointer
 from tenxgraph.storage.checkpointer.wrapper import CheckpointerWrapper
 from tenxgraph.storage.records import ThreadInfo, ToolExecution
-from tenxgraph.storage.scope import GENERATION_KEY, VERSION_KEY, Scope, remember
+from tenxgraph.storage.scope import GENERATION_KEY, VERSION_KEY, remember
 
 __all__ = ["CachedCheckpointer"]
 
@@ -56,7 +57,8 @@ class CachedCheckpointer(CheckpointerWrapper[StateT]):
         super().__init__(durable)
         self._cache = cache
         self._prefix = checked_prefix(prefix)
-        self._entries: StateEntries[StateT] = StateEntries(origin)
+        self._origin = origin
+        self._entries: StateEntries[StateT] = StateEntries()
         self.verify_cached_version = verify_cached_version
 
     def __repr__(self) -> str:
@@ -68,45 +70,33 @@ class CachedCheckpointer(CheckpointerWrapper[StateT]):
         return self._cache.stats
 
     async def aget_state_cache(self, config: Config) -> StateT | None:
-        scope = self.durable.scope(config)
-        key = None if self._is_guest(scope) else await self._key(config, scope)
-        if key is None or config.pop(_REFUSED, False):
+        label = await self._label(config)
+        state = None
+        if label is not None and not config.pop(_REFUSED, False) and not self._is_guest(config):
+            state = await self._read(label, config)
+        if state is None:
             self._cache.stats.misses += 1
-            return None
-        found = await self._cache.get(key)
-        config[_SEEN], config[_MISSED] = found.seen, True
-        if found.value is None:
-            self._cache.stats.misses += 1
-            return None
-        known = self._entries.read(key, found.value, self._owner(scope), self.durable.codec())
-        if known is None or not await self._is_current(key, config, known):
-            self._cache.stats.misses += 1
-            return None
-        del config[_MISSED]
-        stored = stored_of(known)
-        assert stored is not None, "an entry says what is stored"
-        remember(config, stored.version, stored.generation)
-        self._cache.stats.hits += 1
-        return known
+        else:
+            self._cache.stats.hits += 1
+        return state
 
     async def aput_state_cache(self, config: Config, state: StateT) -> None:
-        key = await self._key(config, self.durable.scope(config))
-        if key is not None:
-            await self._refresh(key, config, state)
+        label = await self._label(config)
+        if label is not None:
+            await self._refresh(label, config, state)
 
     async def aget_state(self, config: Config, version: int | None = None) -> StateT | None:
         if version is not None:
             return await self.durable.aget_state(config, version)
-        scope = self.durable.scope(config)
-        key = await self._key(config, scope)
-        if key is not None and not config.pop(_MISSED, False):
-            config[_SEEN] = await self._cache.look(key)
+        label = await self._label(config)
+        if label is not None and not config.pop(_MISSED, False):
+            config[_SEEN] = await self._cache.look(self._key(label))
         state = await self.durable.aget_state(config)
         config.pop(_REFUSED, None)
-        if key is not None and state is not None:
-            await self._refresh(key, config, state)
-        elif key is not None and not str(config.get(_SEEN) or "/").endswith("/"):
-            await self._cache.drop(key)  # of a thread that is no more
+        if label is not None and state is not None:
+            await self._refresh(label, config, state)
+        elif label is not None and not str(config.get(_SEEN) or "/").endswith("/"):
+            await self._drop(label)  # what is there is of a thread that is no more
         return state
 
     async def aput_checkpoint(
@@ -136,10 +126,10 @@ class CachedCheckpointer(CheckpointerWrapper[StateT]):
         return found
 
     async def aclean_thread(self, config: Config) -> bool:
-        key = await self._key(config, self.durable.scope(config))  # while there is an owner
+        label = await self._label(config)  # while there is an owner to be found
         found = await self.durable.aclean_thread(config)
-        if key is not None:
-            await self._drop(key)
+        if label is not None:
+            await self._drop(label)
         config.pop(_SEEN, None)
         return found
 
@@ -185,76 +175,82 @@ class CachedCheckpointer(CheckpointerWrapper[StateT]):
         return entry_key(thread_id, user_id if self.enforce_user_isolation else None, self._prefix)
 
     async def _invalidate_state_cache(self, config: Config, floor: int | None = None) -> None:
-        key = await self._key(config, self.durable.scope(config))
-        if key is not None:
-            await self._drop(key, floor)
+        label = await self._label(config)
+        if label is not None:
+            await self._drop(label, floor)
 
-    async def _drop(self, key: str, floor: int | None = None) -> None:
-        self._entries.forget(key)
-        await self._cache.drop(key, floor=floor)
+    def _key(self, label: Label) -> str:
+        return self._get_thread_key(label.thread_id, label.owner)
 
-    def _owner(self, scope: Scope) -> str | None:
-        return scope.user_id if self.enforce_user_isolation else None
+    async def _label(self, config: Config) -> Label | None:
+        """Which entry a config means: by owner where isolation is on, without one where it is off.
 
-    def _is_guest(self, scope: Scope) -> bool:
-        """Whether only the database can say if this caller may read the thread.
-
-        A policy has switched isolation on for this call, or off: entries are kept by owner where
-        it is on, and without one where it is off.
+        A policy may have switched isolation off for this call alone: then the database says whose
+        thread it is.
         """
-        return scope.isolated != self.enforce_user_isolation
-
-    async def _key(self, config: Config, scope: Scope) -> str | None:
-        """The key of the thread's entry, under whatever policy it is asked for."""
-        user_id = scope.user_id
+        scope = self.durable.scope(config)
+        owner = scope.user_id if self.enforce_user_isolation else None
         if self.enforce_user_isolation and not scope.isolated:
             info = await self.durable.aget_thread(config)
             if info is None or info.user_id is None:
                 return None
-            user_id = info.user_id
-        return self._get_thread_key(scope.thread_id, user_id)
+            owner = info.user_id
+        return Label(self._origin, scope.thread_id, owner)
+
+    def _is_guest(self, config: Config) -> bool:
+        """Whether a policy has switched isolation on for this call, where entries have no owner."""
+        return not self.enforce_user_isolation and self.durable.scope(config).isolated
+
+    async def _drop(self, label: Label, floor: int | None = None) -> None:
+        key = self._key(label)
+        self._entries.forget(key)
+        await self._cache.drop(key, floor=floor)
 
     async def _look_first(self, config: Config) -> None:
         """Let a write whose config has not read yet be told from one that began before a drop."""
+        config.pop(_MISSED, None)
         if _SEEN not in config:
-            key = await self._key(config, self.durable.scope(config))
-            config[_SEEN] = None if key is None else await self._cache.look(key)
+            label = await self._label(config)
+            config[_SEEN] = None if label is None else await self._cache.look(self._key(label))
 
-    async def _refresh(self, key: str, config: Config, state: StateT) -> None:
+    async def _read(self, label: Label, config: Config) -> StateT | None:
+        key = self._key(label)
+        found = await self._cache.get(key)
+        config[_SEEN], config[_MISSED] = found.seen, True
+        if found.value is None:
+            return None
+        state = self._entries.read(key, found.value, label, self.durable.codec())
+        stored = None if state is None else stored_of(state)
+        if stored is None or not await self._is_current(key, config, stored):
+            return None
+        del config[_MISSED]
+        remember(config, stored.version, stored.generation)
+        return state
+
+    async def _refresh(self, label: Label, config: Config, state: StateT) -> None:
         """Write what is stored of the state, if that is what the config is at."""
-        stored = stored_of(state)
-        if (
-            stored is None
-            or stored.version != config.get(VERSION_KEY)
-            or str(stored.generation) != config.get(GENERATION_KEY)
-        ):
-            await self._drop(key)
+        key, stored = self._key(label), stored_of(state)
+        at = (config.get(VERSION_KEY), config.get(GENERATION_KEY))
+        if stored is None or at != (stored.version, str(stored.generation)):
+            await self._drop(label)
             return
         if self._cache.is_away:
             self._cache.skip(key, stored.version)
             return
-        owner = self._owner(self.durable.scope(config))
-        value = self._entries.write(key, stored, owner, self.durable.codec(type(state)))
+        value = self._entries.write(key, stored, label, self.durable.codec(type(state)))
         if value is None:
-            await self._drop(key, stored.version)
+            await self._drop(label, stored.version)
             return
-        await self._cache.put(
-            key,
-            value,
-            version=stored.version,
-            life=stored.generation.hex,
-            seen=config.get(_SEEN),
-        )
+        life = stored.generation.hex
+        seen = config.get(_SEEN)
+        await self._cache.put(key, value, version=stored.version, life=life, seen=seen)
 
-    async def _is_current(self, key: str, config: Config, known: StateT) -> bool:
+    async def _is_current(self, key: str, config: Config, stored: StoredState) -> bool:
         """Whether the entry is the thread's newest state, where that is asked for or in doubt."""
         if not self.verify_cached_version and not self._cache.doubts(key):
             return True
-        stored = stored_of(known)
         head = await self.durable.head(config)
-        if stored is None or head is None:
-            return False
-        if (head.generation, head.version) != (stored.generation, stored.version):
+        if head is None or (head.generation, head.version) != (stored.generation, stored.version):
             return False
         self._cache.vouch(key)
         return True
