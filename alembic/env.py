@@ -29,6 +29,7 @@ def work_in(connection: Connection, schema: str | None) -> None:
 def run(connection: Connection, schema: str | None) -> None:
     """Run the migrations in the connection's transaction, one process at a time."""
     migrate.lock(connection, schema)
+    migrate.make_schema(connection, schema)
     found = connection.dialect.default_schema_name
     work_in(connection, schema)
     try:
@@ -42,6 +43,7 @@ def run(connection: Connection, schema: str | None) -> None:
         )
         with context.begin_transaction():
             context.run_migrations()
+        migrate.drop_empty_history(connection, schema)
     finally:
         connection.dialect.default_schema_name = found
 

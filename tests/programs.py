@@ -83,3 +83,19 @@ def opened(dsn: str) -> Iterator[BaseCheckpointer[AgentState]]:
         yield kept
     finally:
         kept.close()
+
+
+def alembic(*arguments: str, dsn: str, schema: str = "") -> str:
+    """Run Alembic's own command in this checkout, which must succeed, and return what it said."""
+    settings = {"TENXGRAPH_DSN": dsn, "TENXGRAPH_SCHEMA": schema}
+    done = subprocess.run(
+        [sys.executable, "-m", "alembic", *arguments],
+        cwd=ROOT,
+        env={**os.environ, **settings},
+        capture_output=True,
+        text=True,
+        timeout=60,
+    )
+    said = done.stdout + done.stderr
+    assert done.returncode == 0, said
+    return said

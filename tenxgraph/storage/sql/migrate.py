@@ -20,6 +20,7 @@ from sqlalchemy import (
     true,
 )
 from sqlalchemy.exc import DBAPIError
+from sqlalchemy.schema import CreateSchema
 
 import tenxgraph
 from tenxgraph.core.exceptions import SchemaVersionError, StorageError
@@ -42,9 +43,13 @@ def script_location() -> Path:
     return bundled if bundled.is_dir() else package.parent / "alembic"
 
 
+def _history(schema: str | None) -> Table:
+    return Table(SCHEMA_VERSION_TABLE, MetaData(), Column("version_num", Text), schema=schema)
+
+
 def installed_revision(connection: Connection, schema: str | None) -> str | None:
     """The revision the tables are at, or `None` if there are none."""
-    table = Table(SCHEMA_VERSION_TABLE, MetaData(), Column("version_num", Text), schema=schema)
+    table = _history(schema)
     if not inspect(connection).has_table(SCHEMA_VERSION_TABLE, schema=schema):
         return None
     return connection.execute(select(table.c.version_num)).scalar_one_or_none()
@@ -104,6 +109,18 @@ def _lock_key(schema: str | None) -> int:
     """One lock per schema: a number that means nothing else in the database."""
     digest = hashlib.sha256(f"tenxgraph migrations {schema}".encode()).digest()
     return int.from_bytes(digest[:8], "big", signed=True)
+
+
+def make_schema(connection: Connection, schema: str | None) -> None:
+    """Make the schema if it is not there, which takes a right that a role may well lack."""
+    if schema is not None and not inspect(connection).has_schema(schema):
+        connection.execute(CreateSchema(schema, if_not_exists=True))
+
+
+def drop_empty_history(connection: Connection, schema: str | None) -> None:
+    """Leave nothing behind where all migrations were undone; Alembic would leave its own table."""
+    if installed_revision(connection, schema) is None:
+        _history(schema).drop(connection, checkfirst=True)
 
 
 def upgrade(connection: Connection, schema: str | None) -> None:

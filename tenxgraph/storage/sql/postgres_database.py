@@ -3,11 +3,10 @@
 from collections.abc import Awaitable, Callable
 from typing import Any, TypeVar
 
-from sqlalchemy import Connection, event, inspect
+from sqlalchemy import Connection, event
 from sqlalchemy.exc import DBAPIError, DisconnectionError
 from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine, create_async_engine
 from sqlalchemy.pool import NullPool
-from sqlalchemy.schema import CreateSchema
 
 from tenxgraph._optional import require
 from tenxgraph.storage.sql import migrate
@@ -197,7 +196,7 @@ class PostgresDatabase:
             if await self._again(self._read, lambda c: migrate.is_current(c, self.schema)):
                 return
             async with migrate.one_at_a_time():
-                await self.transaction(self._upgrade)
+                await self.transaction(lambda c: migrate.upgrade(c, self.schema))
 
     async def close(self) -> None:
         """Close what this object made; an engine that was handed in stays open."""
@@ -225,9 +224,3 @@ class PostgresDatabase:
     async def _leave_autocommit(self, connection: AsyncConnection) -> None:
         if self._statement_level:
             await connection.execution_options(isolation_level="READ COMMITTED")
-
-    def _upgrade(self, connection: Connection) -> None:
-        migrate.lock(connection, self.schema)
-        if not inspect(connection).has_schema(self.schema):
-            connection.execute(CreateSchema(self.schema, if_not_exists=True))
-        migrate.upgrade(connection, self.schema)
