@@ -61,7 +61,6 @@ async def store(
         made = create_local_qdrant_store(tmp_path, HashEmbedding())
     else:
         monkeypatch.setenv("MEM0_DIR", str(tmp_path / "mem0"))
-        pytest.importorskip("mem0")
         made = mem0_store(tmp_path, server)
     async with made:
         yield made

@@ -237,7 +237,6 @@ async def test_an_embedding_of_ones_own_needs_one_method_and_a_dimension() -> No
 
 
 async def test_the_local_embedding_knows_what_words_mean() -> None:
-    pytest.importorskip("wordllama")
     embedding = WordLlamaEmbedding()
     car, automobile, tax = await embedding.aembed_batch(
         ["the user drives a car", "which automobile does she own?", "tax report due in April"]
@@ -251,7 +250,6 @@ async def test_the_local_embedding_knows_what_words_mean() -> None:
 
 
 def test_the_local_embedding_leaves_logging_alone() -> None:
-    pytest.importorskip("wordllama")
     script = (
         "import logging\n"
         "from tenxgraph.storage.store import WordLlamaEmbedding\n"

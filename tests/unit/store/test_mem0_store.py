@@ -15,7 +15,6 @@ from tenxgraph.storage.store import Mem0Store
 from tenxgraph.testing import OpenAIServer, ServerError
 
 os.environ["MEM0_TELEMETRY"] = "False"
-pytest.importorskip("mem0")
 
 ALICE = {"user_id": "alice"}
 
