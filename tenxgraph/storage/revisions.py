@@ -73,10 +73,11 @@ def _same(one: str, other: str) -> bool:
     return one == other or _undated(one) == _undated(other)
 
 
-def _undated(text: str) -> object:
+def _undated(text: str) -> str:
     document = json.loads(text)
     document.pop("timestamp", None)
-    return document
+    # As text again: to Python 1, 1.0 and true are equal.
+    return json.dumps(document, sort_keys=True)
 
 
 def resolve(ranges: Ranges, seqs: Sequence[int]) -> list[list[int]]:

@@ -49,6 +49,16 @@ def test_a_message_sent_again_keeps_its_number_whenever_it_was_built() -> None:
     assert plan == ([], {}, [3])
 
 
+def test_an_edit_of_a_type_alone_is_an_edit() -> None:
+    def rated(rating: object) -> MessageRow:
+        return MessageRow("a", "user", None, json.dumps({"rating": rating}), None)
+
+    known = {"a": live(3, 3, rated(1))}
+    for rating in (1.0, True):
+        assert plan_messages([rated(rating)], known, last_seq=5).seqs == [6]
+    assert plan_messages([rated(1)], known, last_seq=5).seqs == [3]
+
+
 def test_an_edited_message_is_a_new_row_at_the_old_place() -> None:
     plan = plan_messages([row("a", "new")], {"a": live(3, 2, row("a", "old"))}, last_seq=5)
     assert plan.seqs == [6]

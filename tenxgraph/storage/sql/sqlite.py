@@ -73,6 +73,8 @@ def configure(engine: Engine) -> None:
     def _on_connect(connection: Any, _record: Any) -> None:
         # The driver opens no transaction of its own: whoever wants one says which kind.
         connection.isolation_level = None
+        # SQLite's own knows the letters of ASCII only.
+        connection.create_function("lower", 1, _lower, deterministic=True)
         cursor = connection.cursor()
         try:
             cursor.execute(f"PRAGMA busy_timeout={_BUSY_TIMEOUT_MS}")
@@ -82,6 +84,10 @@ def configure(engine: Engine) -> None:
             connection.close()  # nobody else will: the pool has not got it yet
             raise
         cursor.close()
+
+
+def _lower(text: str | None) -> str | None:
+    return None if text is None else text.lower()
 
 
 def _let_write(engine: Engine) -> None:
