@@ -36,11 +36,14 @@ class Measured:
 
     async def bytes(self) -> int:
         await self.kept.aclose()
+        return self._bytes() - self._empty
+
+    def _bytes(self) -> int:
         if self._server is None:
-            return os.path.getsize(self._dsn) - self._empty
+            return os.path.getsize(self._dsn)
         name = self._dsn.rpartition("/")[2]
         self._server.execute("VACUUM", database=name)
-        return int(self._server.fetch(_SIZE, database=name)[0]["size"]) - self._empty
+        return int(self._server.fetch(_SIZE, database=name)[0]["size"])
 
 
 @pytest.fixture(params=["sqlite", "postgres"])
