@@ -81,7 +81,7 @@ async def writes(dsn: str, server: RedisServer, rounds: int) -> None:
     print("\nDurable write and cache refresh, against the durable write alone and a bare SET")
     cached = PgCheckpointer[Any](dsn, redis_url=server.url())
     plain = PostgresCheckpointer[Any](dsn)
-    client = redis.asyncio.Redis.from_url(server.url())
+    client: Any = redis.asyncio.Redis.from_url(server.url())
     async with cached, plain:
         for length in LENGTHS:
             both = await Thread(cached, length, "both").fill()
@@ -184,7 +184,7 @@ async def without_redis(dsn: str, server: RedisServer, rounds: int) -> None:
 async def guard(server: RedisServer, rounds: int) -> None:
     print("\nTime of the guard in Redis, by INFO commandstats")
     cache = RedisCache(server.url())
-    client = redis.asyncio.Redis.from_url(server.url())
+    client: Any = redis.asyncio.Redis.from_url(server.url())
     spent = {}
     for name, size in (("5 KB", 5_000), ("5 MB", 5_000_000)):
         head = b'{"__checkpoint_version__":%d,"generation":"aa",'

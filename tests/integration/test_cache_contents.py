@@ -184,6 +184,8 @@ async def test_a_hit_is_what_the_database_holds_to_the_letter(
     other.bind_state_type(Rich)
     hot = await other.aget_state_cache(dict(IDS))
     cold = await other.durable.aget_state(dict(IDS))
+    assert hot is not None
+    assert cold is not None
     assert hot == cold == state
     assert [one._encoded for one in hot.context] == [one._encoded for one in cold.context]
     assert [one._stored for one in hot.context] == [one._stored for one in cold.context]

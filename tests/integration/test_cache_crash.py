@@ -37,7 +37,7 @@ DIES_BEFORE_THE_REFRESH = """
 async def test_killed_between_commit_and_refresh(
     postgres_dsn: str, redis_server: RedisServer, verify: bool
 ) -> None:
-    client = Redis.from_url(redis_server.url())
+    client: Any = Redis.from_url(redis_server.url())
     client.flushall()
     program = programs.start(DIES_BEFORE_THE_REFRESH, postgres_dsn, redis_server.url())
     assert program.wait(60) == -9, program.communicate()[1]
@@ -74,7 +74,7 @@ async def test_a_thread_deleted_while_redis_is_away_is_gone_for_every_reader(
         # In that condition nobody reads Redis; and when it is back with all it had, neither
         # who knows of the deletion believes the entry, nor who lost touch with Redis.
         server.start()
-        client = Redis.from_url(server.url())
+        client: Any = Redis.from_url(server.url())
         assert client.get(KEY)
         assert await texts_in(idle) is None
         assert client.get(KEY) is None, "the first who finds out removes it"

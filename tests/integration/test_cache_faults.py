@@ -231,9 +231,17 @@ async def test_flushed_in_the_middle_of_a_run(server: RedisServer, checkpointer:
 async def test_runs_go_on_through_a_stop_and_a_start(
     server: RedisServer, checkpointer: Cached
 ) -> None:
+    def stop(state: AgentState) -> str:
+        server.stop()
+        return "stopped"
+
+    def start(state: AgentState) -> str:
+        server.start()
+        return "started"
+
     graph = StateGraph(AgentState)
-    graph.add_node("stop", lambda state: (server.stop(), "stopped")[1])
-    graph.add_node("start", lambda state: (server.start(), "started")[1])
+    graph.add_node("stop", stop)
+    graph.add_node("start", start)
     graph.set_entry_point("stop")
     graph.add_edge("stop", "start")
     graph.add_edge("start", END)
@@ -244,7 +252,7 @@ async def test_runs_go_on_through_a_stop_and_a_start(
 
 
 async def test_evicting_at_random_under_load() -> None:
-    limits = {"maxmemory-policy": "allkeys-random", "maxmemory-samples": 1}
+    limits: dict[str, str | int] = {"maxmemory-policy": "allkeys-random", "maxmemory-samples": 1}
     with RedisServer(maxmemory="16mb", config=limits) as server:
         checkpointer = cached(server.url(), timeout=5)
         client = Redis.from_url(server.url())

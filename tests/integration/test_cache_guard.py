@@ -20,7 +20,7 @@ def _value(version: int, size: int) -> bytes:
 async def _calls(
     server: RedisServer, size: int, *, accepted: bool, rounds: int = 40
 ) -> tuple[float, list[Any]]:
-    client = Redis.from_url(server.url())
+    client: Any = Redis.from_url(server.url())
     client.flushall()
     cache = RedisCache(server.url(), timeout=5)
     assert await cache.put(KEY, _value(1000, size), version=1000, life="aa", seen="/")
@@ -68,7 +68,7 @@ async def test_writing_copies_nothing(redis_server: RedisServer) -> None:
 async def test_only_equal_or_newer(
     redis_server: RedisServer, there: tuple[int, str], incoming: tuple[int, str], written: bool
 ) -> None:
-    client = Redis.from_url(redis_server.url())
+    client: Any = Redis.from_url(redis_server.url())
     client.flushall()
     cache = RedisCache(redis_server.url())
     version, life = there
@@ -84,7 +84,7 @@ async def test_only_equal_or_newer(
 
 
 async def test_of_two_lives_neither_is_believed(redis_server: RedisServer) -> None:
-    client = Redis.from_url(redis_server.url())
+    client: Any = Redis.from_url(redis_server.url())
     client.flushall()
     cache = RedisCache(redis_server.url())
     await cache.put(KEY, _value(9, 200), version=9, life="aa", seen="/")

@@ -57,10 +57,11 @@ class Breaker:
 
     def succeeded(self, kind: Kind) -> None:
         """A call was answered."""
-        if kind not in self._failures:
+        if not self._failures:
             return
         with self._lock:
-            self._failures.pop(kind, None)
+            if self._failures.pop(kind, None) is None and not self._failures:
+                return  # another thread was faster
             self._next_attempt = 0.0  # the other kind may try at once, too
             if self._failures:
                 return

@@ -166,3 +166,6 @@ async def _close_with_loop(client: Any) -> AsyncGenerator[None, None]:
         yield
     finally:
         await client.aclose()
+        sentinel = getattr(getattr(client, "connection_pool", None), "sentinel_manager", None)
+        for one in getattr(sentinel, "sentinels", ()):
+            await one.aclose()
