@@ -1,5 +1,6 @@
 """Servers for the session, databases for each test."""
 
+import shutil
 from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 from uuid import uuid4
@@ -10,7 +11,7 @@ from backends import Backend, Checkpointer
 from servers.postgres import PostgresEndpoint, PostgresServer, postgres_from_environment
 from servers.redis import RedisServer
 
-from tenxgraph.storage.checkpointer import PostgresCheckpointer
+from tenxgraph.storage.checkpointer import PostgresCheckpointer, SqliteCheckpointer
 
 TEMPLATE = "tenxgraph_template"
 
@@ -59,6 +60,16 @@ def redis_server() -> Iterator[RedisServer]:
         yield server
 
 
+@pytest.fixture(scope="session")
+def sqlite_template(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A file with the tables in it, to be copied."""
+    path = tmp_path_factory.mktemp("sqlite") / "template.db"
+    checkpointer = SqliteCheckpointer(path)
+    checkpointer.setup()
+    checkpointer.close()
+    return path
+
+
 @pytest.fixture(params=[*backends.DURABLE, *backends.CACHED])
 async def backend(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[Backend]:
     """Each backend in turn, with its tables made; some of them with Redis in front."""
@@ -67,7 +78,8 @@ async def backend(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterat
         case "memory":
             made = backends.on_memory()
         case "sqlite":
-            made = backends.on_sqlite(str(tmp_path / "threads.db"))
+            template = request.getfixturevalue("sqlite_template")
+            made = backends.on_sqlite(shutil.copy(template, tmp_path / "threads.db"))
         case "sqlite-memory":
             made = backends.on_sqlite_memory()
         case _:
