@@ -4,11 +4,20 @@ import itertools
 from collections.abc import Callable, Sequence
 from typing import Any
 
+import pytest
+
 from tenxgraph.core.graph import CompiledGraph, StateGraph
 from tenxgraph.core.state import AgentState, Message
 from tenxgraph.storage.checkpointer import BaseCheckpointer
 
 Config = dict[str, Any]
+
+on_durable = pytest.mark.parametrize("backend", ["memory", "sqlite", "postgres"], indirect=True)
+"""Runs a module's tests on these backends; the others differ in what a run does not see."""
+
+also_behind_redis = pytest.mark.parametrize(
+    "backend", ["memory", "sqlite", "postgres", "postgres+redis"], indirect=True
+)
 
 
 def config(thread_id: str = "t", **more: Any) -> Config:

@@ -6,11 +6,13 @@ from typing import Any
 
 import pytest
 from backends import Backend, Checkpointer
-from graphs import Writes, chain, config, said
+from graphs import Writes, chain, config, on_durable, said
 
 from tenxgraph.core.exceptions import StaleStateError, ThreadOwnershipError
 from tenxgraph.core.state import AgentState, Message
-from tenxgraph.storage.checkpointer import InMemoryCheckpointer, ThreadInfo
+from tenxgraph.storage.checkpointer import ThreadInfo
+
+pytestmark = on_durable
 
 
 def answer() -> str:
@@ -155,31 +157,6 @@ async def test_a_deleted_thread_stays_deleted_whatever_its_run_still_writes(
     assert await other.aget_state(config()) is None
     assert await other.aget_thread(config()) is None
     assert said(await other.alist_messages(config())) == []
-
-
-async def test_two_graphs_in_one_process_never_see_each_other() -> None:
-    class Mine(AgentState):
-        secret: str = ""
-
-    def remember(state: Mine) -> dict[str, Any]:
-        return {"secret": state.context[-1].text()}
-
-    def count(state: AgentState) -> str:
-        assert not hasattr(state, "secret")
-        return str(len(state.context))
-
-    one = chain(remember, state=Mine, checkpointer=InMemoryCheckpointer(), store="one")
-    other = chain(count, checkpointer=InMemoryCheckpointer(), store="other")
-    results = await asyncio.gather(
-        *(app.ainvoke("hi", config()) for _ in range(3) for app in (one, other)),
-        return_exceptions=True,
-    )
-    assert [result for result in results if isinstance(result, dict)]
-    assert (await one.ainvoke("mine", config()))["state"].secret == "mine"
-    theirs = await other.aget_state(config())
-    assert theirs is not None
-    assert "mine" not in " ".join(said(theirs))
-    assert (one.store, other.store) == ("one", "other")
 
 
 async def test_another_users_thread_reads_as_new_and_cannot_be_written(

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 from backends import Backend, Checkpointer
-from graphs import Writes, chain, config, said
+from graphs import Writes, also_behind_redis, chain, config, said
 
 from tenxgraph.core.exceptions import (
     GraphError,
@@ -16,6 +16,8 @@ from tenxgraph.core.exceptions import (
 )
 from tenxgraph.core.graph import END, StateGraph
 from tenxgraph.core.state import AgentState
+
+pytestmark = also_behind_redis
 
 
 class Notes(AgentState):
@@ -49,7 +51,8 @@ async def test_one_write_at_the_start_and_one_after_every_node(checkpointer: Che
         ("three", "running"),
         ("three", "completed"),
     ]
-    assert writes.order == ["durable", "cache"] * 4
+    assert writes.order[-2:] == ["durable", "cache"]
+    assert writes.order.count("durable") == 4
     assert [len(state.context) for state in writes.states] == [1, 2, 3, 4]
     stored = await checkpointer.aget_state(config())
     assert stored is not None
@@ -314,8 +317,6 @@ async def test_a_cancellation_in_the_middle_of_a_write_waits_until_it_is_whole(
     checkpointer: Checkpointer,
 ) -> None:
     app = chain(one, two, three, checkpointer=checkpointer)
-    whole = asyncio.create_task(app.ainvoke("hi", config("whole")))
-    await whole
     for ticks in range(0, 40, 3):
         thread = config(f"cut {ticks}")
         running = asyncio.create_task(app.ainvoke("hi", thread))
@@ -323,9 +324,11 @@ async def test_a_cancellation_in_the_middle_of_a_write_waits_until_it_is_whole(
             await asyncio.sleep(0)
         running.cancel()
         await asyncio.wait((running,))
-        result = await app.ainvoke(None, thread) if await app.aget_state(thread) else None
-        if result is not None and result["state"].context:
-            assert said(result["state"]) == said((await whole)["state"])
+        state = await app.aget_state(thread)
+        if state is not None and state.execution_meta.status != "completed":
+            assert state.execution_meta.status == "stopped"
+            state = (await app.ainvoke(None, thread))["state"]
+        assert said(state) in ([], ["user: hi", "assistant: 1", "assistant: 2", "assistant: 3"])
 
 
 async def test_a_stop_cancels_the_node_and_the_thread_can_go_on(

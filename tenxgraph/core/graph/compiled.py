@@ -2,14 +2,16 @@
 
 import asyncio
 import threading
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncGenerator, Mapping
 from types import TracebackType
 from typing import Any, Generic, Self, TypeVar
 
 from tenxgraph._sync import sync_iterator_twin, sync_twin
 from tenxgraph.core.graph.chunks import Chunk, Emit
+from tenxgraph.core.graph.ledger import Ledger
 from tenxgraph.core.graph.opening import Input
 from tenxgraph.core.graph.plan import Plan
+from tenxgraph.core.graph.promises import Promises
 from tenxgraph.core.graph.run import Run
 from tenxgraph.core.graph.settings import Settings
 from tenxgraph.core.state import AgentState
@@ -62,10 +64,11 @@ class CompiledGraph(Generic[StateT]):
 
     async def astream(
         self, input: Any = None, config: Mapping[str, Any] | None = None
-    ) -> AsyncIterator[Chunk]:
+    ) -> AsyncGenerator[Chunk, None]:
         """Run like `ainvoke`, and tell what happens while it does.
 
-        A consumer that goes away stops the run after what is being written.
+        A consumer that goes away (`aclose()` of the generator, or a cancelled task) stops the run
+        after what is being written. The thread ends `stopped`, and can go on.
         """
         chunks: asyncio.Queue[Chunk | None] = asyncio.Queue()
         given, settings = Input.of(input), Settings.of(config)
@@ -111,11 +114,30 @@ class CompiledGraph(Generic[StateT]):
         state: StateT | None = await self.checkpointer.aget_state(dict(Settings.of(config).config))
         return state
 
+    async def arecover(self, config: Mapping[str, Any]) -> int:
+        """Carry out the memory writes that a dead process had promised on a thread.
+
+        The next run on the thread does it by itself; this is for threads that nobody talks to
+        any more.
+
+        Returns:
+            How many writes there were. When this returns they have landed, or were too slow and
+            go on in the background.
+        """
+        settings = Settings.of(config)
+        promises = Promises(self._plan.tools(), self.store)
+        count = await promises.recover(Ledger(self.checkpointer, settings.config))
+        await promises.flush(str(settings.config["thread_id"]))
+        return count
+
     async def aclose(self) -> None:
-        """Close the checkpointer, and the store if there is one."""
+        """Land the promised memory writes, then close the stores, models and checkpointer."""
+        await Promises(self._plan.tools(), self.store).aclose()
+        for node in self._plan.nodes.values():
+            close = getattr(node.function, "aclose", None)
+            if close is not None:
+                await close()
         await self.checkpointer.aclose()
-        if self.store is not None:
-            await self.store.aclose()
 
     def draw(self) -> str:
         """The graph as Mermaid text."""
@@ -147,6 +169,7 @@ class CompiledGraph(Generic[StateT]):
     stream = sync_iterator_twin(astream)
     stop = sync_twin(astop)
     get_state = sync_twin(aget_state)
+    recover = sync_twin(arecover)
     close = sync_twin(aclose)
 
 

@@ -27,10 +27,15 @@ class Asking:
         self._answers = answers
         self._asked = 0
 
-    def ask(self, value: Any) -> Any:
-        """The answer to the next question, or `Paused`."""
-        question = f"{self._key}:{self._asked}"
-        self._asked += 1
+    def within(self, part: str) -> "Asking":
+        """The questions of one part of the call, which are counted for themselves."""
+        return Asking(f"{self._key}:{part}", self._node, self._answers)
+
+    def ask(self, value: Any, name: str | None = None) -> Any:
+        """The answer to the next question, or to the one of a name; or `Paused`."""
+        question = f"{self._key}:{self._asked if name is None else name}"
+        if name is None:
+            self._asked += 1
         if question in self._answers:
             return self._answers[question]
         raise Paused((Interrupt(id=question, node=self._node, value=value),))

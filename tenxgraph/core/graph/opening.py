@@ -8,12 +8,14 @@ from uuid import uuid4
 from tenxgraph.core.exceptions import GraphError, PendingInterruptError
 from tenxgraph.core.graph.edges import START
 from tenxgraph.core.graph.interrupts import answers_to
+from tenxgraph.core.graph.ledger import Ledger
 from tenxgraph.core.graph.plan import Plan
 from tenxgraph.core.graph.settings import Settings
+from tenxgraph.core.graph.settle import settled
 from tenxgraph.core.graph.update import as_messages, join
 from tenxgraph.core.state import AgentState, ExecutionState, Message
 
-__all__ = ["Input", "Opening", "open_run"]
+__all__ = ["Input", "Opening", "is_done", "open_run"]
 
 _KEYS = frozenset({"messages", "state", "resume"})
 _NOTHING = object()
@@ -70,13 +72,13 @@ class Opening:
 
 
 async def open_run(
-    plan: Plan, stored: AgentState | None, given: Input, settings: Settings
+    plan: Plan, stored: AgentState | None, given: Input, settings: Settings, ledger: Ledger
 ) -> Opening:
     """Decide where a run begins.
 
     A thread whose run was cut short goes on at the recorded node. One whose run failed or was
     stopped goes on there, too, unless a new message comes in: that begins a new run. A paused one
-    waits for its answer.
+    waits for its answer. Calls that are still open where something new comes in are settled first.
 
     Raises:
         PendingInterruptError: the thread is paused, and this is no answer.
@@ -96,8 +98,24 @@ async def open_run(
         message = f"Thread {settings.config['thread_id']!r} is not waiting for an answer."
         raise GraphError(message)
     if _goes_on(meta, given, settings):
-        return _resumed(plan, stored, given, settings)
-    return await _new_run(plan, stored, given, settings)
+        messages = [] if settings.run_id == meta.run_id else given.messages
+        if messages and not given.has_answer:
+            stored = await settled(stored, ledger)
+        return _resumed(plan, stored, given, messages)
+    return await _new_run(plan, await settled(stored, ledger), given, settings)
+
+
+def is_done(stored: AgentState, settings: Settings) -> bool:
+    """Whether this very run has ended already, and is only asked for once more.
+
+    A client that lost the answer tries again under the same `run_id`: nothing runs twice for it.
+    """
+    meta = stored.execution_meta
+    return (
+        meta.status == "completed"
+        and settings.run_id is not None
+        and settings.run_id == meta.run_id
+    )
 
 
 def _goes_on(meta: ExecutionState, given: Input, settings: Settings) -> bool:
@@ -110,13 +128,10 @@ def _goes_on(meta: ExecutionState, given: Input, settings: Settings) -> bool:
     return meta.status == "running" or not given.messages or settings.run_id == meta.run_id
 
 
-def _resumed(plan: Plan, stored: AgentState, given: Input, settings: Settings) -> Opening:
+def _resumed(plan: Plan, stored: AgentState, given: Input, messages: list[Message]) -> Opening:
     meta = stored.execution_meta
     plan.node(meta.current_node)
-    is_retry = settings.run_id is not None and settings.run_id == meta.run_id
-    joined = join(stored, dict(given.fields))
-    messages = [] if is_retry else given.messages
-    joined = join(joined.state, messages)
+    joined = join(join(stored, dict(given.fields)).state, messages)
     answers = meta.answers
     if given.has_answer and meta.interrupts:
         answers = {**answers, **answers_to(meta.interrupts, given.answer)}

@@ -6,6 +6,8 @@ from typing import Any
 from tenxgraph.core.exceptions import GraphError
 from tenxgraph.core.graph.edges import END, START, ConditionalEdge, Edge
 from tenxgraph.core.graph.node import Node
+from tenxgraph.core.graph.tool_node import ToolNode
+from tenxgraph.core.graph.tools import Tool
 from tenxgraph.core.state import AgentState
 
 __all__ = ["Plan"]
@@ -46,6 +48,11 @@ class Plan:
         """
         self._check_name(name, "The run is to go to")
         return self.nodes[name]
+
+    def tools(self) -> list[Tool]:
+        """The tools of all nodes."""
+        nodes = (node.function for node in self.nodes.values())
+        return [tool for node in nodes if isinstance(node, ToolNode) for tool in node.tools]
 
     async def after(self, name: str, given: dict[str, Any]) -> str:
         """The name of the node that runs after another; `END` where nothing leads on."""

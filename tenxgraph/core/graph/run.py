@@ -1,7 +1,7 @@
 """Run: the one loop. A write at the start, one after every node, and nothing half done."""
 
 import asyncio
-import time
+from collections.abc import Awaitable
 from typing import Any
 
 from tenxgraph.core.exceptions import (
@@ -16,8 +16,11 @@ from tenxgraph.core.graph.chunks import Chunk, Emit
 from tenxgraph.core.graph.command import Command
 from tenxgraph.core.graph.edges import END
 from tenxgraph.core.graph.interrupts import Asking, Paused, asking
-from tenxgraph.core.graph.opening import Input, open_run
+from tenxgraph.core.graph.ledger import Ledger
+from tenxgraph.core.graph.node_call import NodeCall, StopRequestedError
+from tenxgraph.core.graph.opening import Input, is_done, open_run
 from tenxgraph.core.graph.plan import Plan
+from tenxgraph.core.graph.promises import Promises
 from tenxgraph.core.graph.settings import Settings
 from tenxgraph.core.graph.thread import Thread
 from tenxgraph.core.graph.update import Joined, join
@@ -25,9 +28,6 @@ from tenxgraph.core.state import AgentState, Interrupt, Message, TokenUsages
 from tenxgraph.storage.checkpointer import BaseCheckpointer
 
 __all__ = ["Run"]
-
-# Seconds between looks at the stop flag while a node takes its time: stops from other processes.
-_STOP_POLL = 0.5
 
 
 class Run:
@@ -43,13 +43,15 @@ class Run:
     ) -> None:
         self._plan = plan
         self._store = store
+        self._promises = Promises(plan.tools(), store)
         self._settings = settings
         self._emit = emit
         self._thread = Thread(checkpointer, settings.config)
         self._node = ""
         """The node that runs next."""
         self._added: dict[str, Message] = {}
-        self._node_task: asyncio.Task[Any] | None = None
+        self._call: NodeCall | None = None
+        """The node that is running."""
         self._stopping = False
 
     @property
@@ -81,18 +83,22 @@ class Run:
         except Exception as error:
             await self._fail(error)
             raise
+        await self._promises.flush(str(self._settings.config["thread_id"]))
         return self._output()
 
     def stop(self) -> None:
         """Cancel the node that is running, and end the run as stopped; from any thread."""
         self._stopping = True
-        task = self._node_task
-        if task is not None:
-            task.get_loop().call_soon_threadsafe(task.cancel)
+        call = self._call
+        if call is not None:
+            call.stop()
 
     async def _begin(self, given: Input) -> None:
         """Read the thread, let the input join it, and write once, before any node runs."""
         stored = await self._thread.read()
+        if stored is not None and is_done(stored, self._settings):
+            self._take_over_result(stored)
+            return
         try:
             await self._open(stored, given)
         except StaleStateError:
@@ -107,12 +113,24 @@ class Run:
             # It was meant for an earlier run.
             await self._thread.clear_stop_request()
 
+    def _take_over_result(self, done: AgentState) -> None:
+        """Let the output be that of a run which ended before its caller heard of it."""
+        self._thread.written = done
+        for message in reversed(done.context):
+            if message.role == "user":
+                break
+            self._added[message.message_id] = message
+        self._added = dict(reversed(self._added.items()))
+
     async def _open(self, stored: AgentState | None, given: Input) -> None:
-        opening = await open_run(self._plan, stored, given, self._settings)
+        ledger = Ledger(self._thread.checkpointer, self._thread.config_for_nodes())
+        opening = await open_run(self._plan, stored, given, self._settings, ledger)
         state = opening.state
         if opening.is_new and opening.node in self._plan.interrupt_before:
             state = self._paused_at(state, (_before(opening.node, state),))
         await self._thread.write(state, opening.messages)
+        if stored is not None:
+            await self._promises.recover(ledger)
         self._node = opening.node
         self._announce_pause()
 
@@ -132,49 +150,31 @@ class Run:
             answer = await self._call_node()
         except Paused as paused:
             await self._pause(paused.interrupts)
-        except _StopRequestedError:
+        except StopRequestedError:
             await self._stop()
         else:
             await self._leave_node(answer)
 
     async def _call_node(self) -> Any:
-        """Call the node, within its time, and with an ear for stops."""
+        """Call the node, so that a stop can reach it."""
         node = self._plan.node(self._node)
-        self._node_task = asyncio.ensure_future(self._guarded(node(self._given(self._state))))
-        deadline = time.monotonic() + self._settings.node_timeout
+        self._call = NodeCall(
+            self._node,
+            self._settings.config["thread_id"],
+            self._asking(node(self._given(self._state))),
+            self._settings.node_timeout,
+            self._thread.is_stop_requested,
+        )
         try:
-            while not await _done(self._node_task, deadline):
-                if await self._thread.is_stop_requested():
-                    self.stop()
-            if not self._node_task.done():
-                message = f"Node {self._node!r} took longer than {self._settings.node_timeout} s."
-                raise NodeError(message, node=self._node)
-            return self._result(self._node_task)
+            return await self._call.result()
         finally:
-            await _cancelled(self._node_task)
-            self._node_task = None
+            self._call = None
 
-    async def _guarded(self, call: Any) -> Any:
+    async def _asking(self, call: Awaitable[Any]) -> Any:
+        """Let the node ask, and know the answers that it has got."""
         meta = self._state.execution_meta
-        key = f"{self._node}:{meta.step}"
-        asking.set(Asking(key, self._node, meta.answers))
+        asking.set(Asking(f"{self._node}:{meta.step}", self._node, meta.answers))
         return await call
-
-    def _result(self, task: asyncio.Task[Any]) -> Any:
-        if task.cancelled():
-            if self._stopping:
-                raise _StopRequestedError
-            raise NodeError(f"Node {self._node!r} cancelled itself.", node=self._node)
-        error = task.exception()
-        if error is None:
-            return task.result()
-        if isinstance(error, Exception) and not isinstance(error, TenxGraphError):
-            message = (
-                f"Node {self._node!r} of thread {self._settings.config['thread_id']!r} failed: "
-                f"{type(error).__name__}: {error}"
-            )
-            raise NodeError(message, node=self._node) from error
-        raise error
 
     def _given(self, state: AgentState) -> dict[str, Any]:
         """What nodes and conditions may ask for. The state is theirs to change, and to return."""
@@ -183,11 +183,13 @@ class Run:
             "config": self._thread.config_for_nodes(),
             "store": self._store,
             "checkpointer": self._thread.checkpointer,
-            "emit": self._emit_custom,
+            "emit": self._emit_for_node,
         }
 
-    def _emit_custom(self, data: Any) -> None:
-        self._emit(Chunk(type="custom", node=self._node, data=data))
+    def _emit_for_node(self, data: Any) -> None:
+        """Tell what a node has to tell: a chunk of its own making, or anything else as data."""
+        chunk = data if isinstance(data, Chunk) else Chunk(type="custom", data=data)
+        self._emit(chunk if chunk.node else chunk.model_copy(update={"node": self._node}))
 
     async def _leave_node(self, answer: Any) -> None:
         command = answer if isinstance(answer, Command) else Command(update=answer)
@@ -286,25 +288,5 @@ class Run:
         }
 
 
-class _StopRequestedError(Exception):
-    """Somebody asked for a stop, and the node was cancelled for it."""
-
-
 def _before(node: str, state: AgentState) -> Interrupt:
     return Interrupt(id=f"before:{node}:{state.execution_meta.step}", node=node)
-
-
-async def _done(task: asyncio.Task[Any], deadline: float) -> bool:
-    """Wait for a task, until it is time to look at the stop flag; true when waiting is over."""
-    left = deadline - time.monotonic()
-    await asyncio.wait((task,), timeout=max(0.0, min(left, _STOP_POLL)))
-    return task.done() or time.monotonic() >= deadline
-
-
-async def _cancelled(task: asyncio.Task[Any]) -> None:
-    """See to it that a task is over, and take note of whatever it ended with."""
-    if not task.done():
-        task.cancel()
-        await asyncio.wait((task,))
-    if not task.cancelled():
-        task.exception()

@@ -1,0 +1,153 @@
+"""Agent: a node that asks a model."""
+
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any
+from uuid import uuid4
+
+from tenxgraph.core.exceptions import GraphError
+from tenxgraph.core.graph.chunks import Chunk
+from tenxgraph.core.graph.models import ChatModel, FunctionModel
+from tenxgraph.core.graph.openai_model import OpenAIModel
+from tenxgraph.core.graph.output import OutputSchema
+from tenxgraph.core.graph.repair import sendable
+from tenxgraph.core.graph.tool_node import ToolNode
+from tenxgraph.core.graph.tools import Tool
+from tenxgraph.core.graph.update import as_messages
+from tenxgraph.core.state import AgentState, Message
+from tenxgraph.storage.store import MemoryConfig
+from tenxgraph.storage.store.prompt import memory_prompt, preloaded_memories
+from tenxgraph.storage.store.tools import memory_tools
+
+__all__ = ["Agent"]
+
+
+class Agent:
+    """Sends the context to a model, and returns its answer.
+
+    Args:
+        model: the name of a model for OpenAI's client, and so of any server that speaks its
+            protocol; or a function `(messages, tools)` that returns a message or a string, sync or
+            async; or a `ChatModel`.
+        tool_node: runs the tools that the model is told of.
+        system_prompt: a string, or a list of strings, messages or OpenAI dicts. It is sent before
+            the context, and not stored in it.
+        memory: the long-term memory: adds its tools to `tool_node`, and what it says to the system
+            prompt.
+        output_schema: the form of the final answer: a pydantic model, a dataclass, or a JSON
+            schema. The answer's text is JSON of that form, or the node fails.
+        base_url: another server; by default the environment's `OPENAI_BASE_URL`, else OpenAI.
+        api_key: the key; by default the environment's `OPENAI_API_KEY`.
+        model_options: see `OpenAIModel`: `temperature`, `timeout`, `max_retries`, `stream`, ...
+
+    Attributes:
+        tool_node: what runs the tools; `None` if there are none. Give it to the graph as a node.
+
+    Raises:
+        GraphError: the model is none, or an option has no model to go to.
+        ImportError: the model is a name, and the package `openai` is not installed.
+    """
+
+    def __init__(
+        self,
+        model: str | Callable[..., Any] | ChatModel,
+        tool_node: ToolNode | None = None,
+        system_prompt: str | Iterable[Any] | None = None,
+        memory: MemoryConfig | None = None,
+        output_schema: Any = None,
+        base_url: str | None = None,
+        api_key: str | None = None,
+        **model_options: Any,
+    ) -> None:
+        self._output = None if output_schema is None else OutputSchema(output_schema)
+        connection = {"base_url": base_url, "api_key": api_key}
+        options = {k: v for k, v in connection.items() if v is not None} | model_options
+        self._model = _as_model(model, self._output, options)
+        self._prompt = _as_prompt(system_prompt)
+        self._memory = memory
+        self.tool_node = tool_node
+        if memory is not None:
+            self._add_memory(memory)
+
+    async def __call__(
+        self,
+        state: AgentState,
+        config: Mapping[str, Any],
+        store: Any = None,
+        emit: Callable[[Any], None] | None = None,
+    ) -> Message:
+        """The model's answer to the context; as a node, or from a node of your own.
+
+        Raises:
+            GraphError: the answer has not the form of `output_schema`.
+        """
+        system = await self._system_messages(state, config, store)
+        tools = [] if self.tool_node is None else self.tool_node.schemas
+
+        def on_token(text: str) -> None:
+            if emit is not None:
+                emit(Chunk(type="token", text=text))
+
+        sent = [*system, *sendable(state.context)]
+        answer = await self._model.answer(sent, tools, on_token)
+        if self._output is not None and not answer.tool_calls:
+            self._output.check(answer.text())
+        return _as_new(answer, state)
+
+    async def aclose(self) -> None:
+        """Close what the model has opened."""
+        close = getattr(self._model, "aclose", None)
+        if close is not None:
+            await close()
+
+    def _add_memory(self, memory: MemoryConfig) -> None:
+        tools = memory_tools(memory)
+        if tools and self.tool_node is None:
+            self.tool_node = ToolNode()
+        for one in tools:
+            assert self.tool_node is not None
+            user, agent = memory.user_memory, memory.agent_memory
+            scope = user if one.__name__ == "user_memory_tool" else agent
+            self.tool_node.add(Tool(one, store=memory.store_for(scope, None)))
+
+    async def _system_messages(
+        self, state: AgentState, config: Mapping[str, Any], store: Any
+    ) -> list[Message]:
+        if self._memory is None:
+            return self._prompt
+        asked = next((one for one in reversed(state.context) if one.role == "user"), None)
+        texts = [
+            memory_prompt(self._memory),
+            await preloaded_memories(
+                self._memory, config, "" if asked is None else asked.text(), store
+            ),
+        ]
+        added = [Message.text_message(text, role="system") for text in texts if text]
+        return [*self._prompt, *added]
+
+
+def _as_model(model: Any, output: OutputSchema | None, options: Mapping[str, Any]) -> ChatModel:
+    if isinstance(model, str):
+        response_format = None if output is None else output.response_format
+        return OpenAIModel(model, response_format=response_format, **options)
+    if options:
+        known = ", ".join(map(repr, options))
+        raise GraphError(f"Only a model that is named takes options, but there are {known}.")
+    if isinstance(model, ChatModel):
+        return model
+    if callable(model):
+        return FunctionModel(model)
+    message = f"`model` must be a name, a function or a ChatModel, not {type(model).__name__}."
+    raise GraphError(message)
+
+
+def _as_prompt(prompt: str | Iterable[Any] | None) -> list[Message]:
+    if prompt is None or prompt == "":
+        return []
+    return as_messages(prompt, role="system")
+
+
+def _as_new(answer: Message, state: AgentState) -> Message:
+    """The answer under an id of its own: under one that is taken it would replace that message."""
+    if any(answer.message_id == known.message_id for known in state.context):
+        return answer.model_copy(update={"message_id": uuid4().hex})
+    return answer

@@ -1,0 +1,137 @@
+"""The ledger: what became of each tool call, written as it ends, so that none is repeated."""
+
+import hashlib
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Any
+from uuid import UUID, uuid5
+
+from tenxgraph.core.graph.shield import unbroken
+from tenxgraph.core.state import Message, ToolCall
+from tenxgraph.storage.checkpointer import BaseCheckpointer, ToolExecution
+
+__all__ = ["Asked", "Ledger", "Outcome"]
+
+_KEYS = UUID("0d0a1f0c-6c0f-4b7e-9a39-4a8d7f0f8c55")
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """One tool call: asked by a message, at a position in it. The provider's id names nothing."""
+
+    message_id: str
+    position: int
+    call: ToolCall
+
+    @property
+    def digest(self) -> str:
+        """What was asked for, in short: another tool or other arguments are another call."""
+        args = json.dumps(self.call.args, sort_keys=True, default=str)
+        text = json.dumps([self.call.name, args, self.call.arguments if not args else None])
+        return hashlib.sha256(text.encode()).hexdigest()[:32]
+
+    def idempotency_key(self, thread_id: str) -> str:
+        """The same on every attempt, and for no other call of any thread."""
+        return str(uuid5(_KEYS, json.dumps([thread_id, self.message_id, self.position])))
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """What a call came to, as the model is told."""
+
+    output: Any
+    is_error: bool = False
+
+    def message(self, call: ToolCall) -> Message:
+        """The answer to the call."""
+        return Message.tool_message(
+            self.output, call.id, name=call.name or None, is_error=self.is_error
+        )
+
+    def as_json(self) -> dict[str, Any]:
+        """What is kept of it; `of` reads it back."""
+        return {"output": self.output, "is_error": self.is_error}
+
+    @classmethod
+    def of(cls, execution: ToolExecution) -> "Outcome | None":
+        """What is kept of a call that has ended, or has given its answer."""
+        kept = execution.result
+        if not isinstance(kept, Mapping) or "output" not in kept:
+            return None
+        return cls(kept["output"], bool(kept.get("is_error")))
+
+
+class Ledger:
+    """The tool executions of one thread, each written in a transaction of its own.
+
+    `started`: the tool runs; if the process is gone, nobody knows how far it came. `finished`:
+    its result is kept, and it never runs again. `failed`: it raised, or paused to ask; it may run
+    again. `scheduled`: it answered, and its work is done in the background.
+    """
+
+    def __init__(self, checkpointer: BaseCheckpointer[Any], config: Mapping[str, Any]) -> None:
+        self._checkpointer = checkpointer
+        self._config = dict(config)
+
+    @property
+    def thread_id(self) -> str:
+        """Whose ledger it is."""
+        return str(self._config["thread_id"])
+
+    async def find(self, asked: Asked) -> ToolExecution | None:
+        """What is known of this very call."""
+        found = await self._checkpointer.aget_tool_result(
+            self._config, asked.message_id, asked.position
+        )
+        return found if found is not None and found.args_digest == asked.digest else None
+
+    async def scheduled(self) -> list[ToolExecution]:
+        """The calls whose work is to be done in the background, in order."""
+        return await self._checkpointer.alist_tool_results(self._config, "scheduled")
+
+    async def start(self, asked: Asked) -> None:
+        """Record that the tool begins.
+
+        Raises:
+            StaleStateError: the thread is gone, so the tool must not run.
+        """
+        await self._put(asked, "started", None)
+
+    async def finish(self, asked: Asked, outcome: Outcome) -> None:
+        """Record what the tool returned."""
+        await self._put(asked, "finished", outcome.as_json())
+
+    async def fail(self, asked: Asked, outcome: Outcome) -> None:
+        """Record why the tool failed."""
+        await self._put(asked, "failed", outcome.as_json())
+
+    async def pause(self, asked: Asked, questions: list[str]) -> None:
+        """Record that the tool waits for answers, with which it runs from its beginning."""
+        await self._put(asked, "failed", {"waits_for": questions})
+
+    async def schedule(self, asked: Asked, promise: Any, outcome: Outcome | None) -> None:
+        """Record work that was promised, with the answer that was given."""
+        answer = {} if outcome is None else outcome.as_json()
+        await self._put(asked, "scheduled", {"promise": promise, **answer})
+
+    async def amend(self, execution: ToolExecution, status: Any, result: Any) -> None:
+        """Record what became of promised work that another process left behind."""
+        changed = {"status": status, "result": result, "updated_at": datetime.now(UTC)}
+        await self._write(execution.model_copy(update=changed))
+
+    async def _put(self, asked: Asked, status: Any, result: Any) -> None:
+        execution = ToolExecution(
+            message_id=asked.message_id,
+            position=asked.position,
+            tool_call_id=asked.call.id or None,
+            tool_name=asked.call.name,
+            args_digest=asked.digest,
+            status=status,
+            result=result,
+        )
+        await self._write(execution)
+
+    async def _write(self, execution: ToolExecution) -> None:
+        await unbroken(self._checkpointer.aput_tool_result(self._config, execution))

@@ -1,0 +1,98 @@
+"""NodeCall: one call of a node, within its time and with an ear for stops."""
+
+import asyncio
+import time
+from collections.abc import Awaitable, Callable, Coroutine
+from typing import Any
+
+from tenxgraph.core.exceptions import NodeError, TenxGraphError
+
+__all__ = ["NodeCall", "StopRequestedError"]
+
+# Seconds between looks at the stop flag while a node takes its time: stops from other processes.
+_STOP_POLL = 0.5
+
+
+class StopRequestedError(Exception):
+    """Somebody asked for a stop, and the node was cancelled for it."""
+
+
+class NodeCall:
+    """A node at work in a task of its own.
+
+    Args:
+        node: its name.
+        thread_id: the thread that it works on, for errors.
+        work: the call.
+        timeout: seconds that it may take.
+        is_stop_requested: asks whether somebody, in whatever process, wants it to stop.
+    """
+
+    def __init__(
+        self,
+        node: str,
+        thread_id: Any,
+        work: Coroutine[Any, Any, Any],
+        timeout: float,
+        is_stop_requested: Callable[[], Awaitable[bool]],
+    ) -> None:
+        self._node = node
+        self._thread_id = thread_id
+        self._timeout = timeout
+        self._is_stop_requested = is_stop_requested
+        self._task = asyncio.ensure_future(work)
+        self._stopping = False
+
+    async def result(self) -> Any:
+        """What the node returns.
+
+        Raises:
+            NodeError: it raised, or took too long.
+            StopRequestedError: it was stopped.
+        """
+        deadline = time.monotonic() + self._timeout
+        try:
+            while not await self._waited(deadline):
+                if await self._is_stop_requested():
+                    self.stop()
+            if not self._task.done():
+                message = f"Node {self._node!r} took longer than {self._timeout} s."
+                raise NodeError(message, node=self._node)
+            return self._taken()
+        finally:
+            await self._end()
+
+    def stop(self) -> None:
+        """Cancel the node; from any thread."""
+        self._stopping = True
+        self._task.get_loop().call_soon_threadsafe(self._task.cancel)
+
+    async def _waited(self, deadline: float) -> bool:
+        """Wait until it is time to look at the stop flag; true when all waiting is over."""
+        left = deadline - time.monotonic()
+        await asyncio.wait((self._task,), timeout=max(0.0, min(left, _STOP_POLL)))
+        return self._task.done() or time.monotonic() >= deadline
+
+    def _taken(self) -> Any:
+        if self._task.cancelled():
+            if self._stopping:
+                raise StopRequestedError
+            raise NodeError(f"Node {self._node!r} cancelled itself.", node=self._node)
+        error = self._task.exception()
+        if error is None:
+            return self._task.result()
+        if isinstance(error, Exception) and not isinstance(error, TenxGraphError):
+            message = (
+                f"Node {self._node!r} of thread {self._thread_id!r} failed: "
+                f"{type(error).__name__}: {error}"
+            )
+            raise NodeError(message, node=self._node) from error
+        raise error
+
+    async def _end(self) -> None:
+        """See to it that the task is over, and take note of whatever it ended with."""
+        if not self._task.done():
+            self._task.cancel()
+            await asyncio.wait((self._task,))
+        if not self._task.cancelled():
+            self._task.exception()

@@ -1,0 +1,140 @@
+"""ToolRun: one tool call carried out, and never once more after it has finished."""
+
+import asyncio
+import logging
+from collections.abc import Mapping
+from typing import Any
+
+from pydantic_core import PydanticSerializationError, to_jsonable_python
+
+from tenxgraph.core.exceptions import ToolError
+from tenxgraph.core.graph.interrupts import Paused, asking
+from tenxgraph.core.graph.ledger import Asked, Ledger, Outcome
+from tenxgraph.core.graph.promises import CallLog
+from tenxgraph.core.graph.tools import Tool
+from tenxgraph.core.state import Message
+from tenxgraph.storage.checkpointer import ToolExecution
+
+__all__ = ["RERUN", "UNKNOWN", "ToolRun"]
+
+logger = logging.getLogger("tenxgraph.graph")
+
+RERUN = "rerun"
+UNKNOWN = (
+    "It is unknown whether this call was carried out: the process died while it ran. It was not "
+    "repeated. Find out before you call it again."
+)
+
+
+class ToolRun:
+    """Looks a call up in the ledger, and carries it out if it has not been.
+
+    Args:
+        tool: what is called.
+        asked: the call.
+        ledger: of the thread.
+        timeout: seconds that the tool may take.
+    """
+
+    def __init__(self, tool: Tool, asked: Asked, ledger: Ledger, timeout: float) -> None:
+        self._tool = tool
+        self._asked = asked
+        self._ledger = ledger
+        self._timeout = timeout
+
+    async def outcome(self, given: Mapping[str, Any]) -> Outcome:
+        """What the call came to, now or when it was carried out.
+
+        Raises:
+            Paused: the tool, or its policy for unknown outcomes, waits for an answer.
+            StorageError: the ledger could not be read or written.
+        """
+        known = await self._known()
+        return await self._carry_out(given) if known is None else known
+
+    async def _known(self) -> Outcome | None:
+        """What the ledger says; `None` if the tool is to run."""
+        row = await self._ledger.find(self._asked)
+        if row is None or row.status == "failed":
+            return None
+        if row.status == "started":
+            return self._unknown(row)
+        return Outcome.of(row)
+
+    def _unknown(self, row: ToolExecution) -> Outcome | None:
+        """Decide about a call that began, and of whose end nobody has heard."""
+        policy = self._tool.on_unknown
+        logger.warning(
+            "Thread %r: it is unknown whether call %d of message %r, %s, was carried out before "
+            "its process died. Policy: %s.",
+            self._ledger.thread_id,
+            self._asked.position,
+            self._asked.message_id,
+            self._tool.name,
+            policy,
+        )
+        if policy == "rerun":
+            return None
+        current = asking.get()
+        if policy == "fail" or current is None:
+            return Outcome(UNKNOWN, is_error=True)
+        question = {
+            "unknown": self._tool.name,
+            "args": dict(self._asked.call.args),
+            "tool_call_id": self._asked.call.id,
+            "started_at": row.updated_at.isoformat(),
+        }
+        # Each attempt is a question of its own: an answer about an earlier one says nothing here.
+        answer = current.ask(question, name=f"unknown:{row.updated_at.isoformat()}")
+        return None if answer == RERUN else Outcome(_tellable(answer))
+
+    async def _carry_out(self, given: Mapping[str, Any]) -> Outcome:
+        try:
+            arguments = self._tool.arguments(self._asked.call)
+        except ToolError as error:
+            return Outcome(str(error), is_error=True)
+        await self._ledger.start(self._asked)
+        log = CallLog(self._ledger, self._asked)
+        try:
+            output = await self._run(arguments, {**given, "pending_log": log})
+        except Paused as paused:
+            await self._ledger.pause(self._asked, [one.id for one in paused.interrupts])
+            raise
+        except Exception as error:  # noqa: BLE001 - whatever a tool raises is told to the model
+            return await self._failed(error)
+        outcome = Outcome(_tellable(output))
+        await log.answer(outcome)
+        return outcome
+
+    async def _run(self, arguments: Mapping[str, Any], given: Mapping[str, Any]) -> Any:
+        limit = asyncio.timeout(self._timeout)
+        try:
+            async with limit:
+                return await self._tool.run(arguments, given)
+        except TimeoutError as error:
+            if not limit.expired():
+                raise
+            message = (
+                f"{self._tool.name} gave no result within {self._timeout:g} s. It may have done "
+                "its work all the same."
+            )
+            raise ToolError(message) from error
+
+    async def _failed(self, error: Exception) -> Outcome:
+        told = str(error) if isinstance(error, ToolError) else f"{type(error).__name__}: {error}"
+        logger.warning("Tool %s failed: %s", self._tool.name, told, exc_info=error)
+        outcome = Outcome(told, is_error=True)
+        await self._ledger.fail(self._asked, outcome)
+        return outcome
+
+
+def _tellable(output: Any) -> Any:
+    """A tool's result as JSON values; what JSON cannot say is told in words, as `print` would."""
+    if output is None or isinstance(output, str | bool | int | float):
+        return output
+    if isinstance(output, Message):
+        return output.text()
+    try:
+        return to_jsonable_python(output, fallback=str, bytes_mode="base64")
+    except (PydanticSerializationError, ValueError, TypeError, RecursionError):
+        return str(output)

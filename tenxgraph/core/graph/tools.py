@@ -1,0 +1,182 @@
+"""Tools: functions that a model may call."""
+
+import inspect
+import re
+from collections.abc import Callable, Mapping
+from typing import Any, Literal, TypeVar, overload
+
+from tenxgraph.core.exceptions import GraphError, ToolError
+from tenxgraph.core.graph.calls import is_json_object
+from tenxgraph.core.graph.docstring import Docstring
+from tenxgraph.core.graph.node import accepted, call
+from tenxgraph.core.graph.schema import Parameters
+from tenxgraph.core.state import ToolCall
+
+__all__ = ["INJECTED_INTO_TOOLS", "OnUnknown", "Tool", "tool"]
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+OnUnknown = Literal["rerun", "ask", "fail"]
+
+INJECTED_INTO_TOOLS = frozenset(
+    {
+        "state",
+        "config",
+        "store",
+        "checkpointer",
+        "tool_call_id",
+        "idempotency_key",
+        "emit",
+        "pending_log",
+    }
+)
+"""What a tool may ask for by parameter name. A model is never told of these parameters."""
+
+_NAME = re.compile(r"[a-zA-Z0-9_-]{1,64}")
+_POLICIES = ("rerun", "ask", "fail")
+
+
+class Tool:
+    """A function that a model may call, with what the model is told of it.
+
+    It can still be called like the function. A sync function runs in a thread.
+
+    Args:
+        function: a function, sync or async, or an object with `__call__`. What it returns is told
+            to the model, as it is if it is text and else as JSON. What it raises is told to the
+            model as an error; a `ToolError` in its own words.
+        name: what the model calls it; by default the function's name.
+        description: what the model is told; by default the docstring.
+        on_unknown: what happens if the process died while the tool ran, so that nobody knows
+            whether it did its work. `"rerun"`: it runs again. `"ask"`: the run pauses, and whoever
+            resumes it says `"rerun"`, or what the result was. `"fail"`: the model is told that it
+            is unknown.
+        store: the long-term memory that this tool gets, instead of the graph's.
+
+    Raises:
+        GraphError: it is no function, has no name a provider takes, or cannot be described.
+    """
+
+    def __init__(
+        self,
+        function: Callable[..., Any],
+        *,
+        name: str | None = None,
+        description: str | None = None,
+        on_unknown: OnUnknown = "rerun",
+        store: Any = None,
+    ) -> None:
+        if inspect.isclass(function) or not callable(function):
+            message = f"A tool must be a function or an object that can be called: {function!r}."
+            raise GraphError(message)
+        if on_unknown not in _POLICIES:
+            raise GraphError(f"`on_unknown` must be one of {_POLICIES}, not {on_unknown!r}.")
+        self.function = function
+        self.name = _checked_name(name or _name_of(function))
+        self.description = description or _description_of(function)
+        self.on_unknown = on_unknown
+        self.store = store
+        self._parameters = Parameters(self.name, function, INJECTED_INTO_TOOLS)
+        self._wanted = INJECTED_INTO_TOOLS.intersection(accepted(function))
+        self.__doc__ = getattr(function, "__doc__", None)
+        self.__name__ = self.name
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        """Call the function itself."""
+        return self.function(*args, **kwargs)
+
+    def __repr__(self) -> str:
+        return f"Tool({self.name!r})"
+
+    @property
+    def promises_writes(self) -> bool:
+        """Whether it may answer before its work is done, and keeps a log of what it promised."""
+        return "pending_log" in self._wanted
+
+    @property
+    def schema(self) -> dict[str, Any]:
+        """What the model is told, in OpenAI's format."""
+        function = {
+            "name": self.name,
+            "description": self.description,
+            "parameters": self._parameters.json_schema,
+        }
+        return {"type": "function", "function": function}
+
+    def arguments(self, asked: ToolCall) -> dict[str, Any]:
+        """What a call passes, checked.
+
+        Raises:
+            ToolError: it is no JSON object, or does not fit the signature.
+        """
+        # Some models write nothing where there is nothing to pass.
+        if asked.arguments and not asked.args and not is_json_object(asked.arguments):
+            message = (
+                f"The arguments of {self.name} are no JSON object: {asked.arguments[:200]!r}. "
+                "Nothing was done. Call it again with valid JSON."
+            )
+            raise ToolError(message)
+        return self._parameters.check(asked.args)
+
+    async def run(self, arguments: Mapping[str, Any], given: Mapping[str, Any]) -> Any:
+        """Call the function with the model's arguments, and with what it asks for of `given`."""
+        injected = {name: given[name] for name in self._wanted}
+        return await call(self.function, {**arguments, **injected})
+
+
+@overload
+def tool(function: F, /) -> Tool: ...
+
+
+@overload
+def tool(
+    *, name: str | None = None, description: str | None = None, on_unknown: OnUnknown = "rerun"
+) -> Callable[[F], Tool]: ...
+
+
+def tool(
+    function: Callable[..., Any] | None = None,
+    /,
+    *,
+    name: str | None = None,
+    description: str | None = None,
+    on_unknown: OnUnknown = "rerun",
+) -> Any:
+    """Make a tool of a function: `@tool`, or `@tool(on_unknown="ask")`.
+
+    A plain function can be given to `ToolNode` as it is; the decorator says more about it.
+
+    Args:
+        function: see `Tool`.
+        name: what the model calls it; by default the function's name.
+        description: what the model is told; by default the docstring.
+        on_unknown: `"rerun"`, `"ask"` or `"fail"`: what happens if the process died while the tool
+            ran; see `Tool`.
+    """
+
+    def make(function: Callable[..., Any]) -> Tool:
+        return Tool(function, name=name, description=description, on_unknown=on_unknown)
+
+    return make if function is None else make(function)
+
+
+def _checked_name(name: str) -> str:
+    if not _NAME.fullmatch(name):
+        message = (
+            f"{name!r} is no name for a tool: providers take 1 to 64 letters, digits, `_` and "
+            '`-`. Give it one with `@tool(name="...")`.'
+        )
+        raise GraphError(message)
+    return name
+
+
+def _name_of(function: Any) -> str:
+    while hasattr(function, "func"):  # a partial
+        function = function.func
+    own = getattr(function, "name", None) or getattr(function, "__name__", None)
+    return own if isinstance(own, str) else type(function).__name__
+
+
+def _description_of(function: Any) -> str:
+    own = getattr(function, "description", None)
+    return own if isinstance(own, str) else Docstring.of(function).description
