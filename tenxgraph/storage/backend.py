@@ -101,6 +101,8 @@ class StateRow(NamedTuple):
     state_data: str | None
     """`None`: the thread has no state."""
     base_seq: int
+    messages: Mapping[int, str] | None = None
+    """The messages of its context by number, where the backend has read them along."""
 
 
 class ToolRow(NamedTuple):

@@ -14,6 +14,7 @@ from tenxgraph.core.state.message import Stored
 from tenxgraph.core.state.state_codec import StateCodec
 from tenxgraph.storage import revisions
 from tenxgraph.storage.backend import Ranges, StateRow, StoredMessage
+from tenxgraph.storage.collector import collector_paused
 
 __all__ = ["absolute", "assemble", "document", "split"]
 
@@ -69,22 +70,26 @@ def assemble(
     Raises:
         SerializationError: the fields do not fit the state's class.
     """
-    by_seq = {message.seq: message.data for message in stored}
+    by_seq = row.messages or {message.seq: message.data for message in stored}
     seqs = [seq for first, last in ranges for seq in range(first, last + 1) if seq in by_seq]
     generation = row.head.generation
-    messages = codec.messages(
-        [by_seq[seq] for seq in seqs], [Stored(generation, seq) for seq in seqs]
-    )
+    texts = [by_seq[seq] for seq in seqs]
+    with collector_paused():
+        messages = codec.messages(texts, [Stored(generation, seq) for seq in seqs])
     state: AgentState = codec.state(codec.decode_fields(fields), messages)
     known = StoredState(
         generation=generation,
         version=row.version,
         fields=fields,
         messages=messages,
-        refs=_ranges_of(seqs),
+        refs=[list(pair) for pair in ranges] if len(seqs) == _count(ranges) else _ranges_of(seqs),
     )
     remember_stored(state, known)
     return state
+
+
+def _count(ranges: Ranges) -> int:
+    return sum(last - first + 1 for first, last in ranges)
 
 
 def _ranges_of(seqs: Sequence[int]) -> list[list[int]]:

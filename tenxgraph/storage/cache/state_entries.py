@@ -10,6 +10,7 @@ from tenxgraph.core.state.message import Stored
 from tenxgraph.core.state.state_codec import StateCodec
 from tenxgraph.storage.cache.entry import Entry, Label, pack, unpack
 from tenxgraph.storage.cache.recent import Context, Recent
+from tenxgraph.storage.collector import collector_paused
 
 __all__ = ["StateEntries"]
 
@@ -86,8 +87,11 @@ class StateEntries(Generic[StateT]):
         if len(seqs) != len(messages) + len(added):
             message = "the context is not complete"
             raise ValueError(message)
-        places = [Stored(entry.generation, seq) for seq in seqs[len(messages) :]]
-        return messages + (codec.messages(added, places) if added else [])
+        if not added:
+            return list(messages)
+        with collector_paused():
+            places = [Stored(entry.generation, seq) for seq in seqs[len(messages) :]]
+            return messages + codec.messages(added, places)
 
 
 def _count_same(known: Context, stored: StoredState) -> int:

@@ -112,7 +112,8 @@ class DurableCheckpointer(BaseCheckpointer[StateT]):
         try:
             context, fields = stored_state.split(row.state_data or "")
             ranges = stored_state.absolute(context, row.base_seq)
-            stored = await self._backend.load_messages(scope, ranges)
+            missing = ranges and row.messages is None
+            stored = await self._backend.load_messages(scope, ranges) if missing else ()
             return cast("StateT", stored_state.assemble(codec, row, fields, ranges, stored))
         except SerializationError as error:
             message = (

@@ -28,6 +28,7 @@ from tenxgraph.storage.sql.errors import is_connection_lost, is_unique_violation
 from tenxgraph.storage.sql.lost_answer import LostAnswer
 from tenxgraph.storage.sql.messages import Messages
 from tenxgraph.storage.sql.models import tables
+from tenxgraph.storage.sql.one_query_read import OneQueryRead
 from tenxgraph.storage.sql.postgres import OneStatementWrite, PostgresDialect
 from tenxgraph.storage.sql.postgres_database import PostgresDatabase
 from tenxgraph.storage.sql.sqlite import SqliteDatabase, SqliteDialect
@@ -171,6 +172,7 @@ class PostgresBackend(SqlBackend):
         super().__init__(database, PostgresDialect())
         self._postgres = database
         self._one_statement = OneStatementWrite(self.tables)
+        self._one_query = OneQueryRead(self.tables)
         self._lost_answer = LostAnswer(self.tables, self._write_transaction)
 
     async def commit(self, scope: Scope, write: Write) -> Committed:
@@ -182,6 +184,9 @@ class PostgresBackend(SqlBackend):
                 if not is_connection_lost(error):
                     raise
                 return await self._lost_answer.resolve(self._postgres, scope, write, error)
+
+    async def load_state(self, scope: Scope, version: int | None) -> StateRow | None:
+        return await self._read(self._one_query, scope, version)
 
     async def _attempt(self, scope: Scope, write: Write) -> Committed:
         """In one statement if this is the usual write, else in a transaction."""

@@ -1,0 +1,106 @@
+"""Reading a state on PostgreSQL: the row and the messages of its context in one query."""
+
+from typing import Any
+
+from sqlalchemy import (
+    ARRAY,
+    JSON,
+    BigInteger,
+    ColumnElement,
+    Connection,
+    Text,
+    bindparam,
+    case,
+    cast,
+    column,
+    func,
+    or_,
+    select,
+    true,
+)
+
+from tenxgraph.storage.backend import Head, StateRow
+from tenxgraph.storage.scope import Scope
+from tenxgraph.storage.sql.models import Tables
+from tenxgraph.storage.sql.ownership import caller, this_thread
+
+__all__ = ["OneQueryRead"]
+
+# The context at the beginning of a row: found by looking, as parsing JSON would read all of it.
+_CONTEXT = r'^\{"context":(\[(?:\[-?\d{1,18},-?\d{1,18}\],?)*\])'
+
+
+class OneQueryRead:
+    """The statement that loads a state, made once."""
+
+    def __init__(self, tables: Tables) -> None:
+        self._tables = tables
+        threads = tables.threads
+        state = self._newest_or_wanted()
+        context = self._messages_of(state)
+        self._load = (
+            select(
+                threads.c.version,
+                threads.c.generation,
+                threads.c.stop_requested,
+                state.c.version,
+                cast(state.c.state_data, Text),
+                state.c.base_seq,
+                context.c.seqs,
+                context.c.texts,
+            )
+            .select_from(threads.outerjoin(state, true()).outerjoin(context, true()))
+            .where(this_thread(threads))
+        )
+
+    def __call__(
+        self, connection: Connection, scope: Scope, version: int | None
+    ) -> StateRow | None:
+        """The newest state, or the one of `version`, with the thread's head and its messages."""
+        parameters = {**caller(scope), "p_version": version}
+        row = connection.execute(self._load, parameters).one_or_none()
+        if row is None:
+            return None
+        seqs, texts = row[6], row[7]
+        messages = None if seqs is None else dict(zip(seqs, texts, strict=True))
+        return StateRow(Head(*row[:3]), row[3] or 0, row[4], row[5] or 0, messages)
+
+    def _newest_or_wanted(self) -> Any:
+        threads, states = self._tables.threads, self._tables.states
+        wanted = bindparam("p_version", type_=BigInteger)
+        return (
+            select(states.c.version, states.c.state_data, states.c.base_seq)
+            .where(
+                states.c.thread_id == threads.c.thread_id,
+                or_(wanted.is_(None), states.c.version == wanted),
+            )
+            .order_by(states.c.version.desc(), states.c.state_id.desc())
+            .limit(1)
+            .lateral("state")
+        )
+
+    def _messages_of(self, state: Any) -> Any:
+        """All of a context in two arrays: a row for each message would cost more than it holds."""
+        threads, messages = self._tables.threads, self._tables.messages
+        context = func.substring(cast(state.c.state_data, Text), _CONTEXT)
+        ranges = (
+            func.json_array_elements(cast(context, JSON))
+            .table_valued(column("range", JSON))
+            .render_derived("ranges")
+        )
+        first, last = (self._seq(ranges.c.range, place, state.c.base_seq) for place in "01")
+        found = select(
+            func.array_agg(messages.c.seq, type_=ARRAY(BigInteger)).label("seqs"),
+            func.array_agg(cast(messages.c.data, Text), type_=ARRAY(Text)).label("texts"),
+        ).select_from(
+            ranges.join(
+                messages,
+                (messages.c.thread_id == threads.c.thread_id) & messages.c.seq.between(first, last),
+            )
+        )
+        return found.correlate(threads, state).lateral("context")
+
+    @staticmethod
+    def _seq(pair: ColumnElement[Any], place: str, base_seq: ColumnElement[int]) -> Any:
+        number = cast(func.json_extract_path_text(pair, place), BigInteger)
+        return case((number > 0, number), else_=base_seq - number)
