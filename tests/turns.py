@@ -11,7 +11,7 @@ from tenxgraph.storage.checkpointer import (
     StaleStateError,
 )
 
-IDS = {"thread_id": "t1", "user_id": "ada"}
+IDS: dict[str, Any] = {"thread_id": "t1", "user_id": "ada"}
 KEY = "state_cache:t1:ada"
 
 Cached = CachedCheckpointer[Any]

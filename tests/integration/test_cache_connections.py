@@ -1,10 +1,12 @@
 """How Redis is reached: event loops, clients that were handed in, clusters, sentinels."""
 
 import asyncio
+import sys
 import threading
 from collections.abc import Iterator
 from typing import Any
 
+import programs
 import pytest
 from redis import Redis
 from redis.asyncio import Redis as AsyncRedis
@@ -241,6 +243,22 @@ def test_the_defaults_and_what_can_be_said() -> None:
         pgbouncer=True,
         pool_size=3,
     )
+
+
+def test_a_missing_driver_is_named_with_the_extra(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in [name for name in sys.modules if name.partition(".")[0] == "redis"]:
+        monkeypatch.delitem(sys.modules, name)
+    monkeypatch.setitem(sys.modules, "redis", None)  # type: ignore[arg-type]
+    with pytest.raises(ImportError, match=r'"tenxgraph\[postgres\]"'):
+        PgCheckpointer(DSN, redis_url=REDIS)
+
+
+def test_importing_the_checkpointers_loads_no_driver() -> None:
+    program = """
+        import sys, tenxgraph.storage.checkpointer
+        print([name for name in ("redis", "asyncpg", "sqlalchemy") if name in sys.modules])
+    """
+    assert programs.run(program) == "[]\n"
 
 
 def test_the_class_follows_from_the_urls() -> None:
