@@ -4,12 +4,16 @@ import asyncio
 import random
 
 import pytest
-from backends import Backend
+from backends import DURABLE, Backend
 from threads import config, grown, state, texts
 
 ROUNDS = 100
 
+# A cache in front may be a version behind after a cancelled write, as after a crash.
+durable = pytest.mark.parametrize("backend", DURABLE, indirect=True)
 
+
+@durable
 async def test_a_cancelled_write_is_all_or_nothing(backend: Backend) -> None:
     kept = backend.opened[0]
     moments = random.Random(7)
@@ -25,6 +29,9 @@ async def test_a_cancelled_write_is_all_or_nothing(backend: Backend) -> None:
         finished = (await asyncio.gather(writing, return_exceptions=True))[0]
         if not isinstance(finished, BaseException):
             written += 1
+    # What was already on its way arrives, though nobody waits for it.
+    await asyncio.sleep(0.2)
+    await kept.aput_state(config("behind it"), state("a"))
     after = texts(await kept.aget_state(config()))
     assert after == [text for pair in zip(after[::2], after[1::2], strict=True) for text in pair]
     assert [text[:-2] for text in after[::2]] == [text[:-2] for text in after[1::2]]

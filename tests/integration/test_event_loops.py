@@ -74,6 +74,11 @@ FORKS = """
     kept.setup()
     kept.put_state(config("before"), state("before"))
     asyncio.run(kept.aget_state(config("before")))
+    pid = os.fork()
+    if not pid:
+        kept.close()  # what the parent has opened is not the child's to close, nor to wait for
+        os._exit(0)
+    assert os.waitpid(pid, 0)[1] == 0
     children = []
     for number in range(3):
         pid = os.fork()
@@ -93,6 +98,31 @@ FORKS = """
         assert texts(kept.get_state(config(f"child {number}"))) == ["9"]
     kept.close()
     print("done")
+"""
+
+FORKS_WHILE_LOCKED = """
+    import os, sys, threading
+    from threads import config, state
+    from tenxgraph.storage import create_checkpointer
+    from tenxgraph.storage.sql import migrate, sqlite_database
+
+    def hold():
+        with migrate._lock, sqlite_database._writers._lock:
+            held.set()
+            done.wait()
+
+    held, done = threading.Event(), threading.Event()
+    threading.Thread(target=hold).start()
+    held.wait()
+    pid = os.fork()
+    if not pid:
+        kept = create_checkpointer(sys.argv[1])
+        kept.setup()
+        kept.put_state(config(), state("a"))
+        os._exit(0)
+    status = os.waitpid(pid, 0)[1]
+    done.set()
+    assert status == 0
 """
 
 
@@ -117,6 +147,10 @@ def test_parent_and_children_of_a_fork_each_have_connections_of_their_own(dsn: s
     # Python 3.12 warns of every fork of a process with threads; the caller has decided.
     flags = ("-X", "dev", "-W", "error", "-W", "ignore:This process:DeprecationWarning")
     assert programs.run(FORKS, dsn, flags=flags, timeout=30) == "done\n"
+
+
+def test_a_fork_during_another_threads_setup_does_not_hang(dsn: str) -> None:
+    programs.run(FORKS_WHILE_LOCKED, dsn, flags=("-W", "ignore"), timeout=15)
 
 
 async def test_closing_reaches_the_connections_of_every_loop(dsn: str) -> None:

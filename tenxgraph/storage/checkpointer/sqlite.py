@@ -33,7 +33,7 @@ class SqliteCheckpointer(DurableCheckpointer[StateT]):
     ) -> None:
         # Here, not above: SQLAlchemy is loaded by whoever needs it, not by every import.
         from tenxgraph.storage.sql.backend import SqliteBackend
-        from tenxgraph.storage.sql.sqlite import SqliteDatabase
+        from tenxgraph.storage.sql.sqlite_database import SqliteDatabase
 
         path = os.fspath(db_path)
         if not path or is_postgres(path):

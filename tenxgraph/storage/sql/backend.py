@@ -31,7 +31,8 @@ from tenxgraph.storage.sql.models import tables
 from tenxgraph.storage.sql.one_query_read import OneQueryRead
 from tenxgraph.storage.sql.postgres import OneStatementWrite, PostgresDialect
 from tenxgraph.storage.sql.postgres_database import PostgresDatabase
-from tenxgraph.storage.sql.sqlite import SqliteDatabase, SqliteDialect
+from tenxgraph.storage.sql.sqlite import SqliteDialect
+from tenxgraph.storage.sql.sqlite_database import SqliteDatabase
 from tenxgraph.storage.sql.states import States
 from tenxgraph.storage.sql.threads import Threads
 from tenxgraph.storage.sql.tool_executions import ToolExecutions

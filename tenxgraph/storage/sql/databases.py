@@ -2,7 +2,7 @@
 
 from tenxgraph.storage.sql.dsn import PostgresDsn, is_postgres, sqlite_path
 from tenxgraph.storage.sql.postgres_database import PostgresDatabase, PostgresOptions
-from tenxgraph.storage.sql.sqlite import SqliteDatabase
+from tenxgraph.storage.sql.sqlite_database import SqliteDatabase
 
 __all__ = ["open_database"]
 

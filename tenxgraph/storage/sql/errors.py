@@ -9,7 +9,13 @@ from sqlalchemy.exc import TimeoutError as PoolTimeoutError
 
 from tenxgraph.core.exceptions import SchemaVersionError, StorageError, TransientStorageError
 
-__all__ = ["is_connection_lost", "is_privilege_missing", "is_unique_violation", "translating"]
+__all__ = [
+    "cannot_open",
+    "is_connection_lost",
+    "is_privilege_missing",
+    "is_unique_violation",
+    "translating",
+]
 
 # SQLSTATE classes and codes: https://www.postgresql.org/docs/current/errcodes-appendix.html
 _LOST = ("08", "57P", "53300")
@@ -98,13 +104,7 @@ def _of_file(error: DBAPIError, words: str, place: str) -> StorageError:
     if "no such table" in words or "no such column" in words:
         return _missing_tables(words)
     if "unable to open database file" in words:
-        if Path(place).parent.is_dir() and not Path(place).exists():
-            return _missing_tables(f"there is no file {place}")
-        message = (
-            f"{place} cannot be opened: {words}. Does its folder exist, and may this process "
-            "write there?"
-        )
-        return StorageError(message, code="cannot_open")
+        return cannot_open(place, words)
     if "readonly database" in words:
         message = f"{place} cannot be written: {words}. Grant this process the right to write."
         return StorageError(message, code="read_only")
@@ -114,6 +114,17 @@ def _of_file(error: DBAPIError, words: str, place: str) -> StorageError:
     if isinstance(error, OperationalError | InterfaceError):
         return TransientStorageError(f"{place} refused for now: {words}.")
     return StorageError(f"{place} refused: {words}.", code="database")
+
+
+def cannot_open(path: str, words: str = "no such file") -> StorageError:
+    """Why there is no reading from a file: nobody has set it up, or it is out of reach."""
+    if Path(path).parent.is_dir() and not Path(path).exists():
+        return _missing_tables(f"there is no file {path}")
+    message = (
+        f"{path} cannot be opened: {words}. Does its folder exist, and may this process write "
+        "there?"
+    )
+    return StorageError(message, code="cannot_open")
 
 
 def _missing_tables(words: str) -> SchemaVersionError:

@@ -3,6 +3,7 @@
 import asyncio
 import hashlib
 import importlib
+import os
 import threading
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -34,6 +35,15 @@ REVISIONS = ("0001",)
 
 _lock = threading.Lock()
 _LOCK_TIMEOUT = 50
+
+
+def _renew_lock_after_fork() -> None:
+    """A lock held by another thread at the moment of a fork would stay locked in the child."""
+    global _lock
+    _lock = threading.Lock()
+
+
+os.register_at_fork(after_in_child=_renew_lock_after_fork)
 
 
 def script_location() -> Path:
@@ -156,9 +166,10 @@ async def one_at_a_time() -> AsyncIterator[None]:
     Polls, since a task that waits for a lock in another thread cannot be cancelled cleanly.
     """
     await asyncio.to_thread(importlib.import_module, "alembic.command")
-    while not _lock.acquire(blocking=False):  # noqa: ASYNC110 - the holder may be on another loop
+    held = _lock
+    while not held.acquire(blocking=False):  # noqa: ASYNC110 - the holder may be on another loop
         await asyncio.sleep(0.01)
     try:
         yield
     finally:
-        _lock.release()
+        held.release()

@@ -1,0 +1,183 @@
+"""A SQLite database: one writer connection per file and process, readers beside it."""
+
+import asyncio
+import atexit
+import os
+import threading
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import TypeVar
+
+from sqlalchemy import Connection
+
+from tenxgraph.storage.sql import migrate
+from tenxgraph.storage.sql.errors import cannot_open, translating
+from tenxgraph.storage.sql.loop_engines import LoopEngines
+from tenxgraph.storage.sql.sqlite_engines import open_reader, open_writer
+
+__all__ = ["SqliteDatabase"]
+
+T = TypeVar("T")
+
+MEMORY = ":memory:"
+
+
+class _Writer:
+    """The one connection through which this process writes a file, in a thread of its own.
+
+    A unit of work is one hop to the thread and back, where an async driver needs one or more per
+    statement. Once begun it runs to its end whatever becomes of the caller, so a cancelled write
+    is all or nothing.
+    """
+
+    def __init__(self, path: str) -> None:
+        self._path = path
+        self._engine = open_writer(path)
+        self._thread = ThreadPoolExecutor(max_workers=1, thread_name_prefix="tenxgraph-sqlite")
+        self._connection: Connection | None = None
+        self._pid = os.getpid()
+        self.users = 0
+        atexit.register(self._close_at_exit)
+
+    async def run(self, work: Callable[[Connection], T]) -> T:
+        future = self._thread.submit(self._run, work)
+        return await asyncio.wrap_future(future)
+
+    def _run(self, work: Callable[[Connection], T]) -> T:
+        with translating(self._path):
+            if self._connection is None:
+                self._connection = self._engine.connect()
+            with self._connection.begin():
+                return work(self._connection)
+
+    def close(self) -> None:
+        self._thread.submit(self._close).result()
+        self._thread.shutdown()
+
+    def _close(self) -> None:
+        atexit.unregister(self._close_at_exit)
+        if self._connection is not None:
+            self._connection.close()
+        self._engine.dispose()
+
+    def _close_at_exit(self) -> None:
+        # The thread has ended before us. A child leaves its parent's connection alone.
+        if self._pid == os.getpid():
+            self._close()
+
+
+class _Writers:
+    """The writers of this process, by file: two checkpointers on one file share one."""
+
+    def __init__(self) -> None:
+        self.renew_lock()
+        self._writers: dict[tuple[int, str], _Writer] = {}
+
+    def renew_lock(self) -> None:
+        """A lock held by another thread at the moment of a fork would stay locked in the child."""
+        self._lock = threading.Lock()
+
+    def acquire(self, path: str) -> _Writer:
+        with self._lock:
+            key = os.getpid(), path
+            writer = self._writers.get(key)
+            if writer is None:
+                writer = self._writers[key] = _Writer(path)
+            writer.users += 1
+            return writer
+
+    def release(self, path: str, writer: _Writer) -> None:
+        with self._lock:
+            writer.users -= 1
+            if writer.users:
+                return
+            self._writers.pop((os.getpid(), path), None)
+        writer.close()
+
+
+_writers = _Writers()
+os.register_at_fork(after_in_child=_writers.renew_lock)
+
+
+def _is_current(connection: Connection) -> bool:
+    return migrate.is_current(connection, None)
+
+
+def _upgrade(connection: Connection) -> None:
+    if not _is_current(connection):
+        migrate.upgrade(connection, None)
+
+
+class SqliteDatabase:
+    """Runs units of work on one SQLite file.
+
+    Writes run in the writer's thread, reads through aiosqlite side by side with them.
+    """
+
+    def __init__(self, path: str) -> None:
+        self.path = path if path == MEMORY else str(Path(path).expanduser().absolute())
+        self._lock = threading.Lock()
+        self._pid = os.getpid()
+        self._writer: _Writer | None = None
+        self._readers = LoopEngines(lambda: open_reader(self.path))
+
+    @property
+    def schema(self) -> None:
+        """SQLite has no schemas."""
+        return
+
+    async def read(self, work: Callable[[Connection], T]) -> T:
+        """Run queries; what they see is what was committed before."""
+        if self.path == MEMORY:
+            return await self.write(work)
+        if not self._exists():
+            # The driver's thread would outlive a connection that fails, and maybe the loop.
+            raise cannot_open(self.path)
+        # To its end even if the caller is cancelled: the driver would leave its connection open.
+        return await asyncio.shield(asyncio.ensure_future(self._read(work)))
+
+    async def write(self, work: Callable[[Connection], T]) -> T:
+        """Run a unit of work in one transaction that holds the write lock from its start."""
+        return await self._acquire().run(work)
+
+    async def _read(self, work: Callable[[Connection], T]) -> T:
+        with translating(self.path):
+            engine = await self._readers.current()
+            async with engine.connect() as connection:
+                return await connection.run_sync(work)
+
+    async def migrate(self) -> None:
+        """Bring the file to the newest revision."""
+        if self._exists() and await self.read(_is_current):
+            return
+        async with migrate.one_at_a_time():
+            await self.write(_upgrade)
+
+    async def close(self) -> None:
+        """Close this object's connections; the writer when its last user closes it."""
+        await self._readers.close()
+        with self._lock:
+            writer, self._writer = self._writer, None
+        if writer is not None and self._pid == os.getpid():
+            # Not here: it may be busy, and is waited for.
+            await asyncio.to_thread(self._release, writer)
+
+    def _exists(self) -> bool:
+        return self.path != MEMORY and Path(self.path).exists()
+
+    def _acquire(self) -> _Writer:
+        with self._lock:
+            if self._writer is None or self._pid != os.getpid():
+                self._pid = os.getpid()
+                # An in-memory database is private to its object.
+                self._writer = (
+                    _Writer(MEMORY) if self.path == MEMORY else _writers.acquire(self.path)
+                )
+            return self._writer
+
+    def _release(self, writer: _Writer) -> None:
+        if self.path == MEMORY:
+            writer.close()
+        else:
+            _writers.release(self.path, writer)
