@@ -7,6 +7,7 @@ from collections.abc import AsyncIterator, Iterator
 from typing import Any
 from urllib.parse import quote
 
+import asyncpg  # type: ignore[import-untyped]
 import pytest
 from servers import PostgresServer, TcpProxy
 from servers.postgres import PostgresEndpoint
@@ -215,6 +216,25 @@ async def test_a_full_pool_says_so(postgres_dsn: str, proxy: TcpProxy) -> None:
             await kept.aget_state(config())
         proxy.thaw()
         assert texts(await holder) == ["a"]
+
+
+async def test_a_write_that_the_server_cancels_is_known_not_to_be_written(
+    kept: Postgres, postgres_dsn: str
+) -> None:
+    await kept.aput_state(config(), state("a"))
+    blocker = await asyncpg.connect(postgres_dsn)
+    async with Postgres(f"{postgres_dsn}?statement_timeout=100") as hurried:
+        await hurried.aget_state(config())
+        async with blocker.transaction():
+            await blocker.execute("SELECT 1 FROM threads FOR UPDATE")
+            began = time.monotonic()
+            with pytest.raises(TransientStorageError, match="statement timeout") as caught:
+                await hurried.aput_state(config(), state("b"))
+        assert caught.value.code == "transient"
+        assert time.monotonic() - began < 1
+        assert texts(await hurried.aget_state(config())) == ["a"]
+        await hurried.aput_state(config(), state("c"))
+    await blocker.close()
 
 
 UNREACHABLE = {
