@@ -14,6 +14,7 @@ from sqlalchemy import (
     cast,
     column,
     func,
+    literal_column,
     or_,
     select,
     true,
@@ -75,32 +76,38 @@ class OneQueryRead:
                 or_(wanted.is_(None), states.c.version == wanted),
             )
             .order_by(states.c.version.desc(), states.c.state_id.desc())
-            .limit(1)
+            .limit(literal_column("1"))
             .lateral("state")
         )
 
     def _messages_of(self, state: Any) -> Any:
         """All of a context in two arrays: a row for each message would cost more than it holds."""
-        threads, messages = self._tables.threads, self._tables.messages
-        context = func.substring(cast(state.c.state_data, Text), _CONTEXT)
+        context = func.substring(cast(state.c.state_data, Text), literal_column(f"'{_CONTEXT}'"))
         ranges = (
             func.json_array_elements(cast(context, JSON))
             .table_valued(column("range", JSON))
             .render_derived("ranges")
         )
         first, last = (self._seq(ranges.c.range, place, state.c.base_seq) for place in "01")
+        piece = self._between(first, last)
         found = select(
-            func.array_agg(messages.c.seq, type_=ARRAY(BigInteger)).label("seqs"),
-            func.array_agg(cast(messages.c.data, Text), type_=ARRAY(Text)).label("texts"),
-        ).select_from(
-            ranges.join(
-                messages,
-                (messages.c.thread_id == threads.c.thread_id) & messages.c.seq.between(first, last),
-            )
+            func.array_agg(piece.c.seq, type_=ARRAY(BigInteger)).label("seqs"),
+            func.array_agg(piece.c.text, type_=ARRAY(Text)).label("texts"),
+        ).select_from(ranges.join(piece, true()))
+        return found.correlate(self._tables.threads, state).lateral("context")
+
+    def _between(self, first: Any, last: Any) -> Any:
+        """One range; behind a fence, lest all messages of a thread be read for its last few."""
+        threads, messages = self._tables.threads, self._tables.messages
+        return (
+            select(messages.c.seq, cast(messages.c.data, Text).label("text"))
+            .where(messages.c.thread_id == threads.c.thread_id, messages.c.seq.between(first, last))
+            .offset(literal_column("0"))
+            .correlate_except(messages)
+            .lateral("piece")
         )
-        return found.correlate(threads, state).lateral("context")
 
     @staticmethod
     def _seq(pair: ColumnElement[Any], place: str, base_seq: ColumnElement[int]) -> Any:
-        number = cast(func.json_extract_path_text(pair, place), BigInteger)
-        return case((number > 0, number), else_=base_seq - number)
+        number = cast(func.json_extract_path_text(pair, literal_column(f"'{place}'")), BigInteger)
+        return case((number > literal_column("0"), number), else_=base_seq - number)
