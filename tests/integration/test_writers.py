@@ -72,7 +72,7 @@ def shared(backend: Backend) -> str:
     """A database that several processes reach."""
     if backend.dsn is None:
         pytest.skip("one process only")
-    return backend.dsn
+    return str(backend.dsn)
 
 
 on_shared = pytest.mark.parametrize("backend", ["sqlite", "postgres"], indirect=True)
