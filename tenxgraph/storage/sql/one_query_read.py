@@ -3,7 +3,6 @@
 from typing import Any
 
 from sqlalchemy import (
-    ARRAY,
     JSON,
     BigInteger,
     ColumnElement,
@@ -19,6 +18,7 @@ from sqlalchemy import (
     select,
     true,
 )
+from sqlalchemy.types import NULLTYPE
 
 from tenxgraph.storage.backend import Head, StateRow
 from tenxgraph.storage.scope import Scope
@@ -91,8 +91,9 @@ class OneQueryRead:
         first, last = (self._seq(ranges.c.range, place, state.c.base_seq) for place in "01")
         piece = self._between(first, last)
         found = select(
-            func.array_agg(piece.c.seq, type_=ARRAY(BigInteger)).label("seqs"),
-            func.array_agg(piece.c.text, type_=ARRAY(Text)).label("texts"),
+            # Lists, as the driver makes them; ARRAY would look at each item once more.
+            func.array_agg(piece.c.seq, type_=NULLTYPE).label("seqs"),
+            func.array_agg(piece.c.text, type_=NULLTYPE).label("texts"),
         ).select_from(ranges.join(piece, true()))
         return found.correlate(self._tables.threads, state).lateral("context")
 
