@@ -9,6 +9,9 @@ from tenxgraph.core.exceptions import GraphError
 
 __all__ = ["OutputSchema"]
 
+# Keywords whose values are no schemas.
+_VALUES = frozenset({"const", "description", "enum", "examples", "required", "title"})
+
 
 class OutputSchema:
     """A pydantic model, dataclass or other type, or a JSON schema as a dict.
@@ -60,31 +63,37 @@ def _identifier(name: str) -> str:
     return "".join(c if c.isascii() and (c.isalnum() or c in "_-") else "_" for c in name)[:64]
 
 
-def _strict(schema: Any) -> Any:
+class _LooseError(Exception):
+    """The schema has no strict form."""
+
+
+def _strict(schema: Mapping[str, Any]) -> Any:
     """The schema in OpenAI's strict form, which models cannot depart from; `None` if it has none.
 
     In that form an object has exactly the properties that are named, and all of them.
     """
+    try:
+        return _tightened(schema)
+    except _LooseError:
+        return None
+
+
+def _tightened(schema: Any) -> Any:
     if isinstance(schema, list):
-        items = [_strict(one) for one in schema]
-        return None if any(one is None for one in items) else items
+        return [_tightened(one) for one in schema]
     if not isinstance(schema, Mapping):
         return schema
+    made = {name: _part(name, value) for name, value in schema.items() if name != "default"}
     if schema.get("type") == "object":
         if not schema.get("properties") or schema.get("additionalProperties"):
-            return None
-        schema = {**schema, "additionalProperties": False, "required": list(schema["properties"])}
-    strict = {}
-    for name, value in schema.items():
-        if name in ("default", "title", "const", "enum", "required"):
-            made = None if name == "default" else value
-        elif name in ("properties", "$defs"):
-            made = {key: _strict(one) for key, one in value.items()}
-            made = None if any(one is None for one in made.values()) else made
-        else:
-            made = _strict(value)
-        if made is None and name != "default":
-            return None
-        if name != "default":
-            strict[name] = made
-    return strict
+            raise _LooseError
+        made |= {"additionalProperties": False, "required": list(schema["properties"])}
+    return made
+
+
+def _part(keyword: str, value: Any) -> Any:
+    if keyword in _VALUES:
+        return value
+    if keyword in ("properties", "$defs"):
+        return {name: _tightened(one) for name, one in value.items()}
+    return _tightened(value)

@@ -277,7 +277,7 @@ class Run:
         meta = self._state.execution_meta
         messages = list(self._added.values())
         usage = sum((m.usages for m in messages if m.usages is not None), start=TokenUsages())
-        self._emit(Chunk(type="end", node=self._node, data=meta.status))
+        self._emit(Chunk(type="end", node=meta.current_node, data=meta.status))
         return {
             "messages": messages,
             "state": self._state,

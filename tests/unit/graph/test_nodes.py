@@ -10,7 +10,7 @@ from graphs import chain, config, said
 from pydantic import Field
 
 from tenxgraph.core.exceptions import GraphError, NodeError
-from tenxgraph.core.graph import END, START, Command, StateGraph
+from tenxgraph.core.graph import END, START, Command, StateGraph, interrupt
 from tenxgraph.core.state import AgentState, Message
 
 
@@ -341,3 +341,8 @@ def test_an_input_that_makes_no_sense_is_refused(given: Any, problem: str | None
         problem = "not waiting for an answer"
     with pytest.raises(GraphError, match=problem):
         app.invoke(given, config())
+
+
+def test_asking_outside_of_a_run_is_refused() -> None:
+    with pytest.raises(GraphError, match="inside a node or a tool"):
+        interrupt("?")

@@ -1,0 +1,275 @@
+"""Long-term memory inside an agent: wired by itself, and promised writes that are kept."""
+
+import asyncio
+import json
+import threading
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import programs
+import pytest
+from graphs import config, said
+
+from tenxgraph.core.graph import Agent, StateGraph, ToolNode
+from tenxgraph.core.state import AgentState, Message, ToolCall
+from tenxgraph.prebuilt.agent import ReactAgent
+from tenxgraph.prebuilt.tools import memory_tool
+from tenxgraph.storage.checkpointer import InMemoryCheckpointer, SqliteCheckpointer
+from tenxgraph.storage.store import (
+    AgentMemoryConfig,
+    InMemoryStore,
+    MemoryConfig,
+    UserMemoryConfig,
+)
+from tenxgraph.testing import HashEmbedding, ScriptedModel
+
+USER = {"user_id": "u"}
+
+
+def call(name: str, /, **args: Any) -> ToolCall:
+    return ToolCall(id="c", name=name, args=args)
+
+
+class Gate(HashEmbedding):
+    """An embedding that waits until it is let through."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.open = threading.Event()
+
+    async def aembed_batch(self, texts: Sequence[str]) -> list[list[float]]:
+        await asyncio.to_thread(self.open.wait, 10)
+        return await super().aembed_batch(texts)
+
+
+def store() -> InMemoryStore:
+    return InMemoryStore(HashEmbedding())
+
+
+async def test_memory_tool_is_given_the_graphs_store_and_the_runs_user() -> None:
+    kept = store()
+    model = ScriptedModel(
+        [
+            call("memory_tool", action="store", content="likes tea", memory_key="drink"),
+            "Noted.",
+            call("memory_tool", query="tea"),
+            "Tea.",
+        ]
+    )
+    app = ReactAgent(model, [memory_tool]).compile(store=kept)
+    first = await app.ainvoke("I like tea", config("a"))
+    assert json.loads(first["messages"][1].text()) == {"status": "scheduled", "action": "store"}
+    second = await app.ainvoke("What do I drink?", config("b"))
+    (found,) = json.loads(second["messages"][1].text())
+    assert found["content"] == "likes tea"
+    (memory,) = await kept.aget_all(USER)
+    asked = first["messages"][0]
+    assert (memory.thread_id, memory.message_id) == ("a", asked.message_id)
+    (row,) = await app.checkpointer.alist_tool_results(config("a"))
+    assert row.status == "finished"
+
+
+async def test_postload_registers_the_tools_and_tells_the_model_of_them() -> None:
+    kept = store()
+    await kept.astore({"agent_id": "v2"}, "returns are free", "semantic", "policies")
+    memory = MemoryConfig(
+        store=kept,
+        user_memory=UserMemoryConfig(memory_type="semantic", category="profile", limit=10),
+        agent_memory=AgentMemoryConfig(enabled=True, agent_id="v2"),
+    )
+    model = ScriptedModel(
+        [
+            [
+                call("user_memory_tool", action="remember", text="has a dog"),
+                call("agent_memory_tool", query="returns"),
+            ],
+            "ok",
+        ]
+    )
+    app = ReactAgent(model, memory=memory, system_prompt="Be kind.").compile()
+    result = await app.ainvoke("I have a dog", config())
+    names = [one["function"]["name"] for one in model.requests[0].tools]
+    assert names == ["user_memory_tool", "agent_memory_tool"]
+    system = [one.text() for one in model.requests[0].messages if one.role == "system"]
+    assert system[0] == "Be kind."
+    assert "user_memory_tool" in system[1]
+    assert "returns are free" in result["messages"][2].text()
+    (memory_of_user,) = await kept.aget_all(USER)
+    assert (memory_of_user.category, memory_of_user.memory_type) == ("profile", "semantic")
+
+
+async def test_the_store_is_the_scopes_then_the_memorys_then_the_graphs() -> None:
+    scopes, memorys, graphs = store(), store(), store()
+    remember = call("user_memory_tool", action="remember", text="x y z")
+    for settings, expected in (
+        (MemoryConfig(store=memorys, user_memory=UserMemoryConfig(store=scopes)), scopes),
+        (MemoryConfig(store=memorys), memorys),
+        (MemoryConfig(), graphs),
+    ):
+        app = ReactAgent(ScriptedModel([remember, "ok"]), memory=settings).compile(store=graphs)
+        await app.ainvoke("go", config())
+        assert len(await expected.aget_all(USER)) == 1
+
+
+async def test_preload_puts_what_fits_into_the_prompt_and_registers_no_tool() -> None:
+    kept = store()
+    await kept.astore(USER, "likes tea")
+    model = ScriptedModel(["Tea?"])
+    app = ReactAgent(model, memory=MemoryConfig(retrieval_mode="preload")).compile(store=kept)
+    await app.ainvoke("What tea do I like?", config())
+    (request,) = model.requests
+    assert request.tools == []
+    assert "- likes tea" in request.messages[0].text()
+
+
+async def test_no_retrieval_does_neither() -> None:
+    model = ScriptedModel(["Hello."])
+    app = ReactAgent(model, memory=MemoryConfig(retrieval_mode="no_retrieval")).compile()
+    await app.ainvoke("hi", config())
+    assert said(model.requests[0].messages) == ["user: hi"]
+
+
+async def test_an_agents_memory_tools_join_the_tool_node_it_is_given() -> None:
+    kept = store()
+    tools = ToolNode([memory_tool])
+    model = ScriptedModel([call("user_memory_tool", text="x"), "ok"])
+    agent = Agent(model, tools, memory=MemoryConfig(store=kept))
+    graph = StateGraph().add_node("model", agent).add_node("tools", tools)
+    graph.set_entry_point("model").add_edge("model", "tools")
+    result = await graph.compile().ainvoke("go", config())
+    assert said(result["messages"])[-1] == "tool: []"
+    assert [one.name for one in tools.tools] == ["memory_tool", "user_memory_tool"]
+
+
+async def test_the_end_of_a_run_waits_for_what_it_promised() -> None:
+    gate = Gate()
+    kept = InMemoryStore(gate)
+    model = ScriptedModel([call("memory_tool", action="store", content="x"), "ok"])
+    app = ReactAgent(model, [memory_tool]).compile(store=kept)
+    told = asyncio.Event()
+
+    async def listen() -> None:
+        async for chunk in app.astream("go", config()):
+            if chunk.type == "update" and chunk.node == "model" and len(model.requests) == 2:
+                told.set()
+
+    running = asyncio.create_task(listen())
+    await told.wait()
+    (row,) = await app.checkpointer.alist_tool_results(config())
+    assert row.status == "scheduled"
+    assert not running.done(), "the answer is out, and the run waits for the write"
+    gate.open.set()
+    await running
+    (row,) = await app.checkpointer.alist_tool_results(config())
+    assert row.status == "finished"
+    assert len(await kept.aget_all(USER)) == 1
+
+
+async def test_closing_lands_what_was_too_slow_for_the_run(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setattr("tenxgraph.core.graph.promises._DEADLINE", 0.01)
+    gate = Gate()
+    kept = InMemoryStore(gate)
+    path = str(tmp_path / "threads.db")
+    checkpointer: SqliteCheckpointer[AgentState] = SqliteCheckpointer(path)
+    await checkpointer.asetup()
+    model = ScriptedModel([call("memory_tool", action="store", content="x"), "ok"])
+    app = ReactAgent(model, [memory_tool]).compile(checkpointer, store=kept)
+    await app.ainvoke("go", config())
+    assert kept.writes.stats.landed == 0
+    gate.open.set()
+    await app.aclose()
+    assert len(await kept.aget_all(USER)) == 1
+    async with SqliteCheckpointer[AgentState](path) as again:
+        assert [row.status for row in await again.alist_tool_results(config())] == ["finished"]
+
+
+async def test_a_write_that_the_store_refuses_is_not_tried_for_ever() -> None:
+    kept = store()
+    calls: list[Any] = [
+        call("memory_tool", action="update", memory_id="no-such", content="x"),
+        "ok",
+        "ok",
+    ]
+    app = ReactAgent(ScriptedModel(calls), [memory_tool]).compile(store=kept)
+    await app.ainvoke("go", config())
+    (row,) = await app.checkpointer.alist_tool_results(config())
+    assert row.status == "failed"
+    await app.ainvoke("again", config())
+    assert kept.writes.stats.scheduled == 1
+
+
+PROMISES_AND_DIES = """
+    import asyncio, os, signal, sys
+    from tenxgraph.prebuilt.agent import ReactAgent
+    from tenxgraph.prebuilt.tools import memory_tool
+    from tenxgraph.core.state import ToolCall
+    from tenxgraph.storage.checkpointer import SqliteCheckpointer
+    from tenxgraph.storage.store import InMemoryStore
+    from tenxgraph.testing import HashEmbedding, ScriptedModel
+
+    class Never(HashEmbedding):
+        async def aembed_batch(self, texts):
+            await asyncio.Event().wait()
+
+    def die(messages, tools):
+        os.kill(os.getpid(), signal.SIGKILL)
+
+    checkpointer = SqliteCheckpointer(sys.argv[1])
+    checkpointer.setup()
+    args = {"action": "store", "content": "likes tea"}
+    model = ScriptedModel([ToolCall(id="c", name="memory_tool", args=args), die])
+    app = ReactAgent(model, [memory_tool]).compile(checkpointer, store=InMemoryStore(Never()))
+    app.invoke("I like tea", {"thread_id": "t", "user_id": "u"})
+"""
+
+
+@pytest.mark.crash
+@pytest.mark.parametrize("how", ["next run", "arecover"])
+async def test_what_a_killed_process_had_promised_is_kept(tmp_path: Path, how: str) -> None:
+    path = str(tmp_path / "threads.db")
+    program = programs.start(PROMISES_AND_DIES, path)
+    _, errors = program.communicate(timeout=30)
+    assert program.returncode == -9, errors
+    kept = store()
+    model = ScriptedModel(["Noted."])
+    app = ReactAgent(model, [memory_tool]).compile(SqliteCheckpointer(path), store=kept)
+    async with app:
+        (row,) = await app.checkpointer.alist_tool_results(config())
+        assert row.status == "scheduled"
+        if how == "arecover":
+            assert await app.arecover(config()) == 1
+            assert await app.arecover(config()) == 0
+        else:
+            await app.ainvoke(None, config())
+        (row,) = await app.checkpointer.alist_tool_results(config())
+        assert row.status == "finished"
+        assert [memory.content for memory in await kept.aget_all(USER)] == ["likes tea"]
+
+
+async def test_a_promise_made_twice_is_one_memory() -> None:
+    kept = store()
+    checkpointer: InMemoryCheckpointer[AgentState] = InMemoryCheckpointer()
+    fails = [True]
+
+    async def once() -> str:
+        if fails:
+            fails.pop()
+            raise asyncio.CancelledError
+        return "x"
+
+    def script(messages: list[Message], _tools: Any) -> Any:
+        if messages[-1].role == "tool":
+            return "ok"
+        return [call("memory_tool", action="store", content="likes tea"), call("once")]
+
+    app = ReactAgent(ScriptedModel(script), [memory_tool, once]).compile(checkpointer, store=kept)
+    for given in ("go", None):
+        try:
+            await app.ainvoke(given, config())
+        except BaseException:  # noqa: BLE001 - the node was cancelled, as by a crash
+            continue
+    await kept.aflush()
+    assert len(await kept.aget_all(USER)) == 1
