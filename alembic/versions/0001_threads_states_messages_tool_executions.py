@@ -38,6 +38,8 @@ def upgrade() -> None:
         sa.Column("version", sa.BigInteger(), nullable=False),
         sa.Column("last_seq", sa.BigInteger(), nullable=False),
         sa.Column("stop_requested", sa.Boolean(), nullable=False),
+        sa.Column("lease_holder", sa.Text()),
+        sa.Column("lease_until", moment),
         sa.Column("created_at", moment, nullable=False),
         sa.Column("updated_at", moment, nullable=False),
     )

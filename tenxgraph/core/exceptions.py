@@ -3,6 +3,7 @@
     TenxGraphError
     ├── StorageError                 a checkpointer or store could not do what it was asked
     │   ├── StaleStateError          another run committed first, or the thread is gone
+    │   │   └── RunInProgressError   another run is at work on the thread at this moment
     │   ├── ThreadOwnershipError     the thread belongs to another user
     │   ├── TransientStorageError    the database is away; the same call may succeed later
     │   ├── SchemaVersionError       the tables are missing, older or newer than this code
@@ -18,6 +19,7 @@
 Every message says what happened, to which thread, and what to do about it.
 """
 
+from datetime import datetime
 from typing import Any
 
 __all__ = [
@@ -25,6 +27,7 @@ __all__ = [
     "GraphRecursionError",
     "NodeError",
     "PendingInterruptError",
+    "RunInProgressError",
     "SchemaVersionError",
     "SerializationError",
     "StaleStateError",
@@ -91,6 +94,26 @@ class StaleStateError(StorageError):
         self.thread_id = thread_id
         self.expected_version = expected_version
         self.current_version = current_version
+
+
+class RunInProgressError(StaleStateError):
+    """Another run is at work on the thread; nothing was written.
+
+    Attributes:
+        holder: the process that the run is in.
+        until: when that process is taken for dead if it says nothing more.
+    """
+
+    code = "run_in_progress"
+
+    def __init__(self, thread_id: str, version: int, holder: str, until: datetime) -> None:
+        super().__init__(thread_id, version, version)
+        self.args = (
+            f"Thread {thread_id!r} has a run in progress, in {holder}. Nothing was written. Wait "
+            f"until it ends, or stop it. If its process has died, the thread is free at {until}.",
+        )
+        self.holder = holder
+        self.until = until
 
 
 class ThreadOwnershipError(StorageError):

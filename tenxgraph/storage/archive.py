@@ -17,12 +17,15 @@ __all__ = ["lines", "parse", "refuse_existing"]
 FORMAT = 1
 # Columns that hold JSON as text, and are embedded in a line as what they say.
 _DOCUMENTS = frozenset({"data", "state_data", "result"})
+# A run in progress belongs to the thread that it runs on, not to a copy of it.
+_OF_A_RUN = frozenset({"lease_holder", "lease_until"})
 _KINDS = {"message": "messages", "state": "states", "tool_execution": "tool_executions"}
 
 
 def lines(archive: Archive) -> Iterator[str]:
     """The thread's record first, then its messages, states and tool executions."""
-    yield _line("thread", {"format": FORMAT, **archive.thread})
+    thread = {name: value for name, value in archive.thread.items() if name not in _OF_A_RUN}
+    yield _line("thread", {"format": FORMAT, **thread})
     for kind, part in _KINDS.items():
         for row in getattr(archive, part):
             yield _line(kind, row)

@@ -20,6 +20,7 @@ __all__ = [
     "Committed",
     "ForgottenMessagesError",
     "Head",
+    "Lease",
     "MessageQuery",
     "MessageRow",
     "Ranges",
@@ -53,6 +54,16 @@ class StoredMessage(NamedTuple):
     data: str
 
 
+class Lease(NamedTuple):
+    """A run's claim on its thread, which keeps other runs off while its process is alive."""
+
+    holder: str
+    until: datetime | None
+    """When it ends if it is not renewed; `None` gives it back."""
+    over: str | None = None
+    """A holder that is known to be dead, whose claim does not count."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Write:
     """One durable write: all of it happens, or none."""
@@ -73,6 +84,8 @@ class Write:
     """How many states stay."""
     thread_name: str | None = None
     thread_meta: Mapping[str, Any] = field(default_factory=dict)
+    lease: Lease | None = None
+    """A run's claim; a write without one asks for none, and respects none."""
 
 
 class Committed(NamedTuple):
@@ -168,6 +181,7 @@ class Backend(Protocol):
         Raises:
             StaleStateError: the thread is not at `scope.expected_version`, or not in the life
                 that the caller has seen.
+            RunInProgressError: the write asks for a lease, and another run has it.
             ThreadOwnershipError: it is another user's.
             ForgottenMessagesError: it is not in the life `write.generation`.
         """
@@ -212,6 +226,9 @@ class Backend(Protocol):
 
     async def set_stop(self, scope: Scope, requested: bool) -> bool:
         """Raise or lower the stop flag; whether the thread is there."""
+
+    async def renew_lease(self, scope: Scope, lease: Lease) -> Head | None:
+        """Keep a claim; `None` if the thread is gone or another run has taken it over."""
 
     async def get_tool(self, scope: Scope, message_id: str, position: int) -> ToolRow | None:
         """One tool execution."""

@@ -12,7 +12,7 @@ from tenxgraph.core.state.state_codec import StateCodec
 from tenxgraph.storage import revisions
 from tenxgraph.storage.backend import Committed, MessageRow, Write
 from tenxgraph.storage.records import utc_now
-from tenxgraph.storage.scope import Scope, checked_object
+from tenxgraph.storage.scope import LEASE_KEY, Scope, checked_object
 
 __all__ = ["Draft", "new_generation"]
 
@@ -109,6 +109,7 @@ class Draft:
             context=self._refs,
             meta=self._meta,
             keep=keep,
+            lease=self._config.get(LEASE_KEY),
             thread_name=name,
             thread_meta=self._codec.encode(
                 checked_object("thread_meta", meta or {}), "thread_meta"

@@ -1,9 +1,10 @@
 """Who may write what: the rules that every backend applies to a thread it has in hand."""
 
+from datetime import datetime
 from typing import Protocol
 from uuid import UUID
 
-from tenxgraph.core.exceptions import StaleStateError, ThreadOwnershipError
+from tenxgraph.core.exceptions import RunInProgressError, StaleStateError, ThreadOwnershipError
 from tenxgraph.storage.backend import ForgottenMessagesError, Write
 from tenxgraph.storage.scope import Scope
 
@@ -24,6 +25,14 @@ class ThreadHead(Protocol):
     @property
     def version(self) -> int:
         """The version of the newest state."""
+
+    @property
+    def lease_holder(self) -> str | None:
+        """Which run has claimed the thread."""
+
+    @property
+    def lease_until(self) -> datetime | None:
+        """When that claim ends."""
 
 
 def owns(scope: Scope, user_id: str | None) -> bool:
@@ -56,6 +65,7 @@ def check_write(scope: Scope, write: Write, thread: ThreadHead | None) -> None:
     Raises:
         ThreadOwnershipError: it is another user's.
         StaleStateError: it is at another version, in another life, or gone.
+        RunInProgressError: the write asks for a lease, and another run has it.
         ForgottenMessagesError: only the numbers of messages are from another life.
     """
     expected = scope.expected_version
@@ -63,6 +73,15 @@ def check_write(scope: Scope, write: Write, thread: ThreadHead | None) -> None:
         thread = check_life(scope, thread)
         if write.state is not None and expected not in (None, thread.version):
             raise StaleStateError(scope.thread_id, expected, thread.version)
+        _check_lease(scope, write, thread)
     found = None if thread is None else thread.generation
     if write.generation not in (None, found):
         raise ForgottenMessagesError("The messages are from an earlier life of the thread.")
+
+
+def _check_lease(scope: Scope, write: Write, thread: ThreadHead) -> None:
+    lease, holder, until = write.lease, thread.lease_holder, thread.lease_until
+    if lease is None or holder is None or until is None or until <= write.at:
+        return
+    if holder not in (lease.holder, lease.over):
+        raise RunInProgressError(scope.thread_id, thread.version, holder, until)

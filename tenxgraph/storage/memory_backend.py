@@ -3,6 +3,7 @@
 import json
 import threading
 from collections.abc import Iterable
+from datetime import datetime
 from typing import Any
 from uuid import UUID
 
@@ -12,6 +13,7 @@ from tenxgraph.storage.backend import (
     Archive,
     Committed,
     Head,
+    Lease,
     MessageQuery,
     Ranges,
     StateRow,
@@ -55,6 +57,16 @@ class _Thread:
     def version(self) -> int:
         version: int = self.row["version"]
         return version
+
+    @property
+    def lease_holder(self) -> str | None:
+        holder: str | None = self.row.get("lease_holder")
+        return holder
+
+    @property
+    def lease_until(self) -> datetime | None:
+        until: datetime | None = self.row.get("lease_until")
+        return until
 
     def head(self) -> Head:
         return Head(self.version, self.generation, self.row["stop_requested"])
@@ -115,6 +127,8 @@ class MemoryBackend:
                 _put_state(thread, write, plan)
             row["last_seq"] += len(plan.inserts)
             row["updated_at"] = write.at
+            if write.lease is not None:
+                row |= {"lease_holder": write.lease.holder, "lease_until": write.lease.until}
             return Committed(thread.version, thread.generation, plan.seqs, row["stop_requested"])
 
     async def head(self, scope: Scope) -> Head | None:
@@ -251,6 +265,14 @@ class MemoryBackend:
             if thread is not None:
                 thread.row["stop_requested"] = requested
             return thread is not None
+
+    async def renew_lease(self, scope: Scope, lease: Lease) -> Head | None:
+        with self._lock:
+            thread = self._mine(scope)
+            if thread is None or thread.lease_holder != lease.holder:
+                return None
+            thread.row["lease_until"] = lease.until
+            return thread.head()
 
     async def get_tool(self, scope: Scope, message_id: str, position: int) -> ToolRow | None:
         with self._lock:

@@ -7,6 +7,7 @@ from uuid import UUID
 
 __all__ = [
     "GENERATION_KEY",
+    "LEASE_KEY",
     "VERSION_KEY",
     "Scope",
     "checked_id",
@@ -18,6 +19,8 @@ __all__ = [
 
 VERSION_KEY = "_checkpoint_version"
 GENERATION_KEY = "_checkpoint_generation"
+LEASE_KEY = "_lease"
+"""Where the run loop puts the lease that its writes ask for."""
 _LONGEST_ID = 255
 
 

@@ -1,6 +1,7 @@
 """Checkpointers: the memory of threads, on SQLite, PostgreSQL or in memory."""
 
 from tenxgraph.core.exceptions import (
+    RunInProgressError,
     SchemaVersionError,
     SerializationError,
     StaleStateError,
@@ -24,6 +25,7 @@ __all__ = [
     "Page",
     "PgCheckpointer",
     "PostgresCheckpointer",
+    "RunInProgressError",
     "SchemaVersionError",
     "SerializationError",
     "SqliteCheckpointer",

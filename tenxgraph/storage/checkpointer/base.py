@@ -11,6 +11,7 @@ from typing import Any, Generic, Self, TypeVar
 
 from tenxgraph._sync import sync_iterator_twin, sync_twin
 from tenxgraph.core.state import AgentState, Message
+from tenxgraph.storage.backend import Lease
 from tenxgraph.storage.records import Page, StateSnapshot, ThreadInfo, ToolExecution
 
 __all__ = ["BaseCheckpointer", "Config"]
@@ -248,6 +249,13 @@ class BaseCheckpointer(ABC, Generic[StateT]):
         """Forget that somebody asked for a stop."""
 
     @abstractmethod
+    async def arenew_lease(self, config: Config, lease: Lease) -> bool:
+        """Keep a run's claim on the thread; false if the thread is gone or another run has it.
+
+        Brings the stop flag along, as a write does, in `config["_stop_requested"]`.
+        """
+
+    @abstractmethod
     async def aget_tool_result(
         self, config: Config, message_id: str, position: int
     ) -> ToolExecution | None:
@@ -309,6 +317,7 @@ class BaseCheckpointer(ABC, Generic[StateT]):
     request_stop = sync_twin(arequest_stop)
     is_stop_requested = sync_twin(ais_stop_requested)
     clear_stop_request = sync_twin(aclear_stop_request)
+    renew_lease = sync_twin(arenew_lease)
     get_tool_result = sync_twin(aget_tool_result)
     list_tool_results = sync_twin(alist_tool_results)
     put_tool_result = sync_twin(aput_tool_result)

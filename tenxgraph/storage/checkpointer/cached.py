@@ -230,9 +230,10 @@ class CachedCheckpointer(CheckpointerWrapper[StateT]):
     async def _refresh(self, label: Label, config: Config, state: StateT) -> None:
         """Write what is stored of the state, if that is what the config is at."""
         key, stored = self._key(label), stored_of(state)
-        at = (config.get(VERSION_KEY), config.get(GENERATION_KEY))
+        version = config.get(VERSION_KEY)
+        at = (version, config.get(GENERATION_KEY))
         if stored is None or at != (stored.version, str(stored.generation)):
-            await self._drop(label)
+            await self._drop(label, version)
             return
         if self._cache.is_away:
             self._cache.skip(key, stored.version)

@@ -11,6 +11,7 @@ from tenxgraph.storage.backend import (
     Backend,
     ForgottenMessagesError,
     Head,
+    Lease,
     MessageQuery,
     StateRow,
     ThreadQuery,
@@ -276,6 +277,11 @@ class DurableCheckpointer(BaseCheckpointer[StateT]):
 
     async def aclear_stop_request(self, config: Config) -> None:
         await self._backend.set_stop(self.scope(config), requested=False)
+
+    async def arenew_lease(self, config: Config, lease: Lease) -> bool:
+        head = await self._backend.renew_lease(self.scope(config), lease)
+        config["_stop_requested"] = head is not None and head.stop_requested
+        return head is not None
 
     async def aget_tool_result(
         self, config: Config, message_id: str, position: int

@@ -4,6 +4,7 @@ from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
 from typing import Any, TypeVar
 
 from tenxgraph.core.state import AgentState, Message
+from tenxgraph.storage.backend import Lease
 from tenxgraph.storage.checkpointer.base import BaseCheckpointer, Config
 from tenxgraph.storage.checkpointer.durable import DurableCheckpointer
 from tenxgraph.storage.records import Page, StateSnapshot, ThreadInfo, ToolExecution
@@ -125,6 +126,9 @@ class CheckpointerWrapper(BaseCheckpointer[StateT]):
 
     async def aclear_stop_request(self, config: Config) -> None:
         await self.durable.aclear_stop_request(config)
+
+    async def arenew_lease(self, config: Config, lease: Lease) -> bool:
+        return await self.durable.arenew_lease(config, lease)
 
     async def aget_tool_result(
         self, config: Config, message_id: str, position: int

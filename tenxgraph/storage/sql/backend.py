@@ -11,6 +11,7 @@ from tenxgraph.storage.backend import (
     Archive,
     Committed,
     Head,
+    Lease,
     MessageQuery,
     Ranges,
     StateRow,
@@ -124,6 +125,9 @@ class SqlBackend:
 
     async def set_stop(self, scope: Scope, requested: bool) -> bool:
         return await self._write(self._threads.set_stop, scope, requested)
+
+    async def renew_lease(self, scope: Scope, lease: Lease) -> Head | None:
+        return await self._write(self._states.renew_lease, scope, lease)
 
     async def get_tool(self, scope: Scope, message_id: str, position: int) -> ToolRow | None:
         return await self._read(self._tools.one, scope, message_id, position)

@@ -65,6 +65,10 @@ class Thread(Base):
     last_seq: Mapped[int] = mapped_column(BigInteger)
     """The number of the newest message."""
     stop_requested: Mapped[bool] = mapped_column(Boolean)
+    lease_holder: Mapped[str | None] = mapped_column(Text)
+    """The process and run that are at work on the thread."""
+    lease_until: Mapped[datetime | None] = mapped_column(UtcDateTime)
+    """When they are taken for dead if they say nothing more."""
     created_at: Mapped[datetime] = mapped_column(UtcDateTime)
     updated_at: Mapped[datetime] = mapped_column(UtcDateTime)
 

@@ -62,8 +62,14 @@ class OneStatementWrite:
 
     def __init__(self, tables: Tables) -> None:
         self._tables = tables
-        self._create = self._statement(self._create_or_append())
-        self._advance = self._statement(self._advance_only())
+        # By whether the thread must be there, and whether a lease is asked for.
+        self._statements = {
+            (must_exist, leased): self._statement(
+                self._advance_only(leased) if must_exist else self._create_or_append(leased)
+            )
+            for must_exist in (False, True)
+            for leased in (False, True)
+        }
 
     def __call__(self, connection: Connection, scope: Scope, write: Write) -> Committed | None:
         """Carry out the write; `None` if the thread is not as the write requires."""
@@ -88,7 +94,13 @@ class OneStatementWrite:
                 "p_name": write.thread_name,
                 "p_thread_meta": dict(write.thread_meta),
             }
-        statement = self._advance if must_exist else self._create
+        if write.lease is not None:
+            parameters |= {
+                "p_holder": write.lease.holder,
+                "p_until": write.lease.until,
+                "p_over": write.lease.over,
+            }
+        statement = self._statements[must_exist, write.lease is not None]
         row = connection.execute(statement, parameters).one_or_none()
         if row is None:
             return None
@@ -96,20 +108,36 @@ class OneStatementWrite:
         first = last_seq - len(write.messages) + 1
         return Committed(version, generation, range(first, last_seq + 1), stop_requested)
 
-    def _as_expected(self) -> ColumnElement[bool]:
-        version = self._tables.threads.c.version
-        expected = bindparam("p_expected", type_=version.type)
-        return or_(expected.is_(None), version == expected)
+    def _as_expected(self, leased: bool) -> ColumnElement[bool]:
+        threads = self._tables.threads
+        expected = bindparam("p_expected", type_=threads.c.version.type)
+        as_expected = or_(expected.is_(None), threads.c.version == expected)
+        if not leased:
+            return as_expected
+        free = or_(
+            threads.c.lease_until.is_(None),
+            threads.c.lease_until <= bindparam("p_at", type_=threads.c.updated_at.type),
+            threads.c.lease_holder == bindparam("p_holder", type_=Text),
+            threads.c.lease_holder == bindparam("p_over", type_=Text),
+        )
+        return and_(as_expected, free)
 
-    def _changes(self) -> dict[str, Any]:
+    def _changes(self, leased: bool) -> dict[str, Any]:
         threads = self._tables.threads
         return {
             "version": threads.c.version + 1,
             "last_seq": threads.c.last_seq + bindparam("p_count", type_=BigInteger),
             "updated_at": bindparam("p_at", type_=threads.c.updated_at.type),
+            **self._claim(leased),
         }
 
-    def _create_or_append(self) -> postgresql.Insert:
+    def _claim(self, leased: bool) -> dict[str, Any]:
+        if not leased:
+            return {}
+        until = bindparam("p_until", type_=self._tables.threads.c.lease_until.type)
+        return {"lease_holder": bindparam("p_holder", type_=Text), "lease_until": until}
+
+    def _create_or_append(self, leased: bool) -> postgresql.Insert:
         threads = self._tables.threads
         return (
             postgresql.insert(threads)
@@ -124,25 +152,26 @@ class OneStatementWrite:
                 stop_requested=False,
                 created_at=bindparam("p_at", type_=threads.c.updated_at.type),
                 updated_at=bindparam("p_at", type_=threads.c.updated_at.type),
+                **self._claim(leased),
             )
             .on_conflict_do_update(
                 index_elements=[threads.c.thread_id],
-                set_=self._changes(),
-                where=and_(mine(threads), self._as_expected()),
+                set_=self._changes(leased),
+                where=and_(mine(threads), self._as_expected(leased)),
             )
         )
 
-    def _advance_only(self) -> Update:
+    def _advance_only(self, leased: bool) -> Update:
         threads = self._tables.threads
         generation = bindparam("p_generation", type_=threads.c.generation.type)
         return (
             update(threads)
             .where(
                 this_thread(threads),
-                self._as_expected(),
+                self._as_expected(leased),
                 or_(generation.is_(None), threads.c.generation == generation),
             )
-            .values(self._changes())
+            .values(self._changes(leased))
         )
 
     def _statement(self, advance: Insert | Update) -> Select[Any]:

@@ -4,7 +4,7 @@ import json
 
 from sqlalchemy import Connection, bindparam, delete, or_, select, update
 
-from tenxgraph.storage.backend import Head, StateRow
+from tenxgraph.storage.backend import Head, Lease, StateRow
 from tenxgraph.storage.records import StateSnapshot
 from tenxgraph.storage.scope import Scope
 from tenxgraph.storage.sql.models import Tables
@@ -53,6 +53,12 @@ class States:
             .values(version=threads.c.version + 1)
             .returning(*head)
         )
+        self._renew = (
+            update(threads)
+            .where(this_thread(threads), threads.c.lease_holder == bindparam("p_holder"))
+            .values(lease_until=bindparam("p_until", type_=threads.c.lease_until.type))
+            .returning(*head)
+        )
         self._clear = delete(states).where(states.c.thread_id == bindparam("p_thread"))
 
     def head(self, connection: Connection, scope: Scope) -> Head | None:
@@ -83,6 +89,12 @@ class States:
             )
             for row in rows
         ]
+
+    def renew_lease(self, connection: Connection, scope: Scope, lease: Lease) -> Head | None:
+        """Keep a run's claim on the thread, if it still has it."""
+        parameters = {**caller(scope), "p_holder": lease.holder, "p_until": lease.until}
+        row = connection.execute(self._renew, parameters).one_or_none()
+        return None if row is None else Head(*row)
 
     def clear(self, connection: Connection, scope: Scope) -> Head | None:
         """Remove all states, in the caller's transaction."""

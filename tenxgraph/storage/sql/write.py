@@ -33,6 +33,8 @@ class WriteTransaction:
                 threads.c.version,
                 threads.c.last_seq,
                 threads.c.stop_requested,
+                threads.c.lease_holder,
+                threads.c.lease_until,
             )
             .where(threads.c.thread_id == bindparam("p_thread"))
             .with_for_update()
@@ -46,6 +48,10 @@ class WriteTransaction:
                 last_seq=bindparam("p_last_seq"),
                 updated_at=bindparam("p_at", type_=threads.c.updated_at.type),
             )
+        )
+        self._advance_and_claim = self._advance.values(
+            lease_holder=bindparam("p_holder"),
+            lease_until=bindparam("p_until", type_=threads.c.lease_until.type),
         )
         self._live = select(
             messages.c.message_id, messages.c.seq, messages.c.position, messages.c.data
@@ -84,15 +90,17 @@ class WriteTransaction:
         if write.state is not None:
             version += 1
             self._write_state(connection, scope, write, version, plan, thread.last_seq)
-        connection.execute(
-            self._advance,
-            {
-                "p_thread": scope.thread_id,
-                "p_version": version,
-                "p_last_seq": thread.last_seq + len(plan.inserts),
-                "p_at": write.at,
-            },
-        )
+        parameters = {
+            "p_thread": scope.thread_id,
+            "p_version": version,
+            "p_last_seq": thread.last_seq + len(plan.inserts),
+            "p_at": write.at,
+        }
+        if write.lease is None:
+            connection.execute(self._advance, parameters)
+        else:
+            claim = {"p_holder": write.lease.holder, "p_until": write.lease.until}
+            connection.execute(self._advance_and_claim, parameters | claim)
         return Committed(version, thread.generation, plan.seqs, thread.stop_requested)
 
     def lock(self, connection: Connection, scope: Scope, write: Write) -> Row[*tuple[Any, ...]]:
