@@ -9,8 +9,8 @@ from tenxgraph.core.exceptions import NodeError, TenxGraphError
 
 __all__ = ["NodeCall", "StopRequestedError"]
 
-# Seconds between looks at the stop flag while a node takes its time: stops from other processes.
-_STOP_POLL = 0.5
+# How much longer than the first the pauses between looks may get.
+_LONGEST_PAUSE = 6
 
 
 class StopRequestedError(Exception):
@@ -25,7 +25,8 @@ class NodeCall:
         thread_id: the thread that it works on, for errors.
         work: the call.
         timeout: seconds that it may take.
-        is_stop_requested: asks whether somebody, in whatever process, wants it to stop.
+        should_stop: asks whether somebody, in whatever process, wants it to stop.
+        pause: seconds before the first look; they grow, as a long call can wait longer for a stop.
     """
 
     def __init__(
@@ -34,12 +35,15 @@ class NodeCall:
         thread_id: Any,
         work: Coroutine[Any, Any, Any],
         timeout: float,
-        is_stop_requested: Callable[[], Awaitable[bool]],
+        should_stop: Callable[[], Awaitable[bool]],
+        pause: float,
     ) -> None:
         self._node = node
         self._thread_id = thread_id
         self._timeout = timeout
-        self._is_stop_requested = is_stop_requested
+        self._should_stop = should_stop
+        self._pause = pause
+        self._longest_pause = pause * _LONGEST_PAUSE
         self._task = asyncio.ensure_future(work)
         self._stopping = False
 
@@ -53,7 +57,7 @@ class NodeCall:
         deadline = time.monotonic() + self._timeout
         try:
             while not await self._waited(deadline):
-                if await self._is_stop_requested():
+                if await self._should_stop():
                     self.stop()
             if not self._task.done():
                 message = f"Node {self._node!r} took longer than {self._timeout} s."
@@ -70,7 +74,8 @@ class NodeCall:
     async def _waited(self, deadline: float) -> bool:
         """Wait until it is time to look at the stop flag; true when all waiting is over."""
         left = deadline - time.monotonic()
-        await asyncio.wait((self._task,), timeout=max(0.0, min(left, _STOP_POLL)))
+        await asyncio.wait((self._task,), timeout=max(0.0, min(left, self._pause)))
+        self._pause = min(self._pause * 1.5, self._longest_pause)
         return self._task.done() or time.monotonic() >= deadline
 
     def _taken(self) -> Any:

@@ -7,11 +7,13 @@ from typing import Any
 from tenxgraph.core.exceptions import (
     GraphRecursionError,
     NodeError,
+    RunInProgressError,
     SerializationError,
     StaleStateError,
     StorageError,
     TenxGraphError,
 )
+from tenxgraph.core.graph import lease
 from tenxgraph.core.graph.chunks import Chunk, Emit
 from tenxgraph.core.graph.command import Command
 from tenxgraph.core.graph.edges import END
@@ -46,7 +48,7 @@ class Run:
         self._promises = Promises(plan.tools(), store)
         self._settings = settings
         self._emit = emit
-        self._thread = Thread(checkpointer, settings.config)
+        self._thread = Thread(checkpointer, settings.config, settings.lease_timeout)
         self._node = ""
         """The node that runs next."""
         self._added: dict[str, Message] = {}
@@ -64,7 +66,7 @@ class Run:
 
         Raises:
             StaleStateError: another run has committed on this thread. Nothing more of this one is
-                in it.
+                in it. A `RunInProgressError`: another run is at work on it.
             NodeError: a node raised, or took longer than `node_timeout`.
         """
         try:
@@ -83,6 +85,8 @@ class Run:
         except Exception as error:
             await self._fail(error)
             raise
+        finally:
+            self._thread.close()
         await self._promises.flush(str(self._settings.config["thread_id"]))
         return self._output()
 
@@ -96,22 +100,31 @@ class Run:
     async def _begin(self, given: Input) -> None:
         """Read the thread, let the input join it, and write once, before any node runs."""
         stored = await self._thread.read()
+        try:
+            await self._claim(stored, given)
+        except RunInProgressError:
+            raise
+        except StaleStateError:
+            # An entry that a crash left behind in the cache: nothing has run yet, so look again.
+            if not self._thread.from_cache:
+                raise
+            await self._claim(await self._thread.read_past_cache(), given)
+        if self._thread.stop_requested:
+            # It was meant for an earlier run.
+            await self._thread.clear_stop_request()
+
+    async def _claim(self, stored: AgentState | None, given: Input) -> None:
+        """Begin, also where a run was at work whose process has died since."""
         if stored is not None and is_done(stored, self._settings):
             self._take_over_result(stored)
             return
         try:
             await self._open(stored, given)
-        except StaleStateError:
-            # An entry that a crash left behind in the cache: nothing has run yet, so look again.
-            if not self._thread.from_cache:
+        except RunInProgressError as busy:
+            if not lease.is_dead(busy.holder):
                 raise
-            stored = await self._thread.read_past_cache()
-            if stored is not None and stored.execution_meta.status == "running":
-                raise
+            self._thread.take_over(busy.holder)
             await self._open(stored, given)
-        if self._thread.stop_requested:
-            # It was meant for an earlier run.
-            await self._thread.clear_stop_request()
 
     def _take_over_result(self, done: AgentState) -> None:
         """Let the output be that of a run which ended before its caller heard of it."""
@@ -163,7 +176,8 @@ class Run:
             self._settings.config["thread_id"],
             self._asking(node(self._given(self._state))),
             self._settings.node_timeout,
-            self._thread.is_stop_requested,
+            self._thread.should_stop,
+            min(0.5, self._settings.lease_timeout / 12),
         )
         try:
             return await self._call.result()

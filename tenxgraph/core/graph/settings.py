@@ -25,6 +25,8 @@ class Settings:
     recursion_limit: int
     node_timeout: float
     tool_timeout: float
+    lease_timeout: float
+    """Seconds after which this run's process is taken for dead if it says nothing more."""
     on_pending: str
 
     @classmethod
@@ -51,6 +53,7 @@ class Settings:
             recursion_limit=int(_positive(own, "recursion_limit", 25)),
             node_timeout=_positive(own, "node_timeout", 900.0),
             tool_timeout=_positive(own, "tool_timeout", 300.0),
+            lease_timeout=_positive(own, "lease_timeout", 30.0),
             on_pending=on_pending,
         )
 

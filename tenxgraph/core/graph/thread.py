@@ -1,23 +1,35 @@
 """Thread: a run's own view of its thread. What it read, what it writes, and from which version."""
 
 import asyncio
+import time
 from collections.abc import Sequence
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
+from tenxgraph.core.exceptions import TransientStorageError
+from tenxgraph.core.graph import lease
 from tenxgraph.core.state import AgentState, Message
+from tenxgraph.storage.backend import Lease
 from tenxgraph.storage.checkpointer import BaseCheckpointer
+from tenxgraph.storage.scope import LEASE_KEY, VERSION_KEY
 
 __all__ = ["Thread"]
 
-_LOOP_ONLY = frozenset({"_checkpoint_version", "_stop_requested"})
+_LOOP_ONLY = frozenset({VERSION_KEY, LEASE_KEY, "_stop_requested"})
 
 
 class Thread:
     """Reads once, then writes; only its own writes move the version it builds on."""
 
-    def __init__(self, checkpointer: BaseCheckpointer[Any], config: dict[str, Any]) -> None:
+    def __init__(
+        self, checkpointer: BaseCheckpointer[Any], config: dict[str, Any], lease_timeout: float
+    ) -> None:
         self.checkpointer = checkpointer
         self._config = dict(config)
+        self._holder = lease.new_holder()
+        self._lease_timeout = lease_timeout
+        self._renew_at = 0.0
+        self._dead: str | None = None
         self.from_cache = False
         """Whether what was read came from the cache, and may be older than the database."""
         self.written: AgentState | None = None
@@ -39,6 +51,7 @@ class Thread:
 
         Raises:
             StaleStateError: another run has committed since. Nothing was written.
+            RunInProgressError: another run is at work on the thread. Nothing was written.
         """
         writing = asyncio.ensure_future(self._write(state, messages))
         try:
@@ -48,6 +61,8 @@ class Thread:
             raise
 
     async def _write(self, state: AgentState, messages: Sequence[Message]) -> None:
+        running = state.execution_meta.status == "running"
+        self._config[LEASE_KEY] = self._lease() if running else Lease(self._holder, None)
         await self.checkpointer.aput_checkpoint(self._config, state, messages)
         self.written = state
         await self.checkpointer.aput_state_cache(self._config, state)
@@ -57,9 +72,31 @@ class Thread:
         """Whether somebody had asked for a stop by the last write, which brought the answer."""
         return bool(self._config.get("_stop_requested"))
 
-    async def is_stop_requested(self) -> bool:
-        """Whether somebody has asked for a stop by now."""
-        return await self.checkpointer.ais_stop_requested(self._config)
+    async def should_stop(self) -> bool:
+        """Whether somebody has asked for a stop by now, or another run has taken the thread over.
+
+        Renews the lease when it is time to. A database that is away for a moment ends no node.
+        """
+        try:
+            if time.monotonic() < self._renew_at:
+                return await self.checkpointer.ais_stop_requested(self._config)
+            kept = await self.checkpointer.arenew_lease(self._config, self._lease())
+        except TransientStorageError:
+            return False
+        return not kept or self.stop_requested
+
+    def take_over(self, dead: str) -> None:
+        """Write over the claim of a run that is known to be dead."""
+        self._dead = dead
+
+    def close(self) -> None:
+        """Say that the run is over."""
+        lease.ended(self._holder)
+
+    def _lease(self) -> Lease:
+        self._renew_at = time.monotonic() + self._lease_timeout / 3
+        until = datetime.now(UTC) + timedelta(seconds=self._lease_timeout)
+        return Lease(self._holder, until, self._dead)
 
     async def clear_stop_request(self) -> None:
         """Forget that somebody asked for a stop."""
