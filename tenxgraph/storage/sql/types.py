@@ -10,7 +10,7 @@ from sqlalchemy import JSON, ColumnElement, DateTime, Dialect, Text, cast, type_
 from sqlalchemy.dialects.postgresql import JSONB
 from sqlalchemy.types import TypeDecorator, TypeEngine
 
-__all__ = ["EscapedText", "JsonText", "SearchableJson", "UtcDateTime"]
+__all__ = ["EscapedText", "JsonText", "SearchableJson", "UtcDateTime", "escape", "escaped"]
 
 # A private-use character introduces what PostgreSQL's text cannot hold: NUL, a lone surrogate, and
 # that very character.
@@ -37,6 +37,11 @@ def _map_strings(tree: Any, change: Callable[[str], str]) -> Any:
     if isinstance(tree, list):
         return [_map_strings(value, change) for value in tree]
     return tree
+
+
+def escaped(tree: Any) -> Any:
+    """JSON in which every string is escaped, keys included."""
+    return _map_strings(tree, escape)
 
 
 class EscapedText(TypeDecorator[str]):
@@ -93,7 +98,7 @@ class SearchableJson(TypeDecorator[Any]):
 
     def process_bind_param(self, value: Any, _dialect: Dialect) -> Any:
         """Escape the strings on the way in."""
-        return _map_strings(value, escape)
+        return escaped(value)
 
     def process_result_value(self, value: Any, _dialect: Dialect) -> Any:
         """Restore the strings on the way out, whether or not the driver has decoded the JSON."""
