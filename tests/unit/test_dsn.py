@@ -1,6 +1,7 @@
 """The URLs that hosts hand out are understood; no password is ever shown."""
 
 import logging
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -176,3 +177,9 @@ def test_either_a_dsn_or_an_engine() -> None:
 def test_a_schema_that_is_no_identifier_is_refused(schema: Any) -> None:
     with pytest.raises(ValueError, match="schema"):
         PostgresCheckpointer("postgresql://h/db", schema=schema)
+
+
+def test_a_path_object_is_as_good_as_its_text(tmp_path: Path) -> None:
+    checkpointer = create_checkpointer(tmp_path / "agents.db")
+    assert isinstance(checkpointer, SqliteCheckpointer)
+    assert str(tmp_path / "agents.db") in repr(checkpointer)

@@ -1,5 +1,6 @@
 """create_checkpointer: the class that fits a DSN, so that changing databases is changing a DSN."""
 
+import os
 from typing import Any
 
 from tenxgraph.storage.checkpointer.base import BaseCheckpointer
@@ -12,7 +13,7 @@ __all__ = ["create_checkpointer"]
 
 
 def create_checkpointer(
-    dsn: str | None, *, redis_url: str | None = None, **options: Any
+    dsn: str | os.PathLike[str] | None, *, redis_url: str | None = None, **options: Any
 ) -> BaseCheckpointer[Any]:
     """Make the checkpointer for a DSN.
 
@@ -25,6 +26,7 @@ def create_checkpointer(
     Raises:
         ValueError: it is no DSN, or names another database.
     """
+    dsn = os.fspath(dsn) if dsn else ""
     if not dsn:
         message = "`dsn` must be a postgresql:// or sqlite:/// URL, or the path of a SQLite file."
         raise ValueError(message)
