@@ -56,6 +56,8 @@ class NodeCall:
         """
         deadline = time.monotonic() + self._timeout
         try:
+            # Most nodes that only reckon are over after one turn of the loop: no timer for those.
+            await asyncio.sleep(0)
             while not await self._waited(deadline):
                 if await self._should_stop():
                     self.stop()
