@@ -20,6 +20,8 @@ from figures import Step, check, finish, medians
 from langchain_core.messages import AIMessage, HumanMessage
 from langgraph.checkpoint.base import empty_checkpoint
 from langgraph.checkpoint.postgres.aio import AsyncPostgresSaver
+from psycopg.rows import dict_row
+from psycopg_pool import AsyncConnectionPool
 from servers import PostgresServer, RedisServer
 
 from tenxgraph.core.state import AgentState, Message
@@ -28,6 +30,7 @@ from tenxgraph.storage.checkpointer import PgCheckpointer, PostgresCheckpointer
 
 LENGTHS = (10, 100, 1_000, 5_000)
 TEXT = "x" * 500
+DICTS = {"row_factory": dict_row, "prepare_threshold": 0}
 SMALL, LARGE = 5_000, 5_000_000
 
 Checkpointer = PgCheckpointer[Any] | PostgresCheckpointer[Any]
@@ -108,8 +111,11 @@ async def reads(dsn: str, postgres: PostgresServer, server: RedisServer, rounds:
     theirs = postgres.create_database(f"langgraph_{uuid4().hex[:8]}")
     cached = PgCheckpointer[Any](dsn, redis_url=server.url())
     plain = PostgresCheckpointer[Any](dsn)
-    async with cached, plain, AsyncPostgresSaver.from_conn_string(theirs) as saver:
-        await saver.setup()
+    # Both from a pool, as a service has them; what theirs takes on one connection is printed too.
+    pooled: Any = AsyncConnectionPool(theirs, open=False, kwargs={"autocommit": True, **DICTS})
+    async with cached, plain, pooled, AsyncPostgresSaver.from_conn_string(theirs) as single:
+        await single.setup()
+        saver = AsyncPostgresSaver(pooled)
         for length in LENGTHS:
             hot = await Thread(cached, length, "read").fill()
             cold = Thread(plain, length, "read")
@@ -118,12 +124,13 @@ async def reads(dsn: str, postgres: PostgresServer, server: RedisServer, rounds:
                 "first": hot.read_as_a_stranger,
                 "cold": cold.read,
                 "langgraph": await langgraph_read(saver, length),
+                "single": await langgraph_read(single, length),
             }
             taken = await medians(steps, rounds)
             print(
                 f"  at {length:>5,} messages: hot {taken['hot']:.3f} ms, of a thread new to the "
                 f"process {taken['first']:.3f} ms; cold {taken['cold']:.3f} ms; "
-                f"langgraph {taken['langgraph']:.3f} ms"
+                f"langgraph {taken['langgraph']:.3f} ms, {taken['single']:.3f} ms without a pool"
             )
             if length == 1_000:
                 check("hot read / cold read at 1,000 messages", taken["hot"] / taken["cold"], 0.5)

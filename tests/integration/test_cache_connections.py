@@ -248,7 +248,7 @@ def test_the_defaults_and_what_can_be_said() -> None:
 def test_a_missing_driver_is_named_with_the_extra(monkeypatch: pytest.MonkeyPatch) -> None:
     for name in [name for name in sys.modules if name.partition(".")[0] == "redis"]:
         monkeypatch.delitem(sys.modules, name)
-    monkeypatch.setitem(sys.modules, "redis", None)  # type: ignore[arg-type]
+    monkeypatch.setitem(sys.modules, "redis", None)
     with pytest.raises(ImportError, match=r'"tenxgraph\[postgres\]"'):
         PgCheckpointer(DSN, redis_url=REDIS)
 

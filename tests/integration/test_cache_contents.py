@@ -14,6 +14,7 @@ from servers import RedisServer
 from turns import IDS, KEY, Cached, cached, read, said, texts, texts_in, turn
 
 from tenxgraph.core.state import AgentState, Message
+from tenxgraph.core.state.codec import Codec
 from tenxgraph.storage.checkpointer import SerializationError
 
 
@@ -212,19 +213,34 @@ async def test_a_trimmed_and_reordered_context_is_hit_as_it_is(
     await other.aclose()
 
 
-async def test_a_hit_encodes_and_decodes_nothing_that_is_known(
-    checkpointer: Cached, monkeypatch: pytest.MonkeyPatch
+async def test_what_is_known_is_neither_decoded_nor_shared_by_mistake(
+    checkpointer: Cached,
 ) -> None:
     await turn(checkpointer, "a")
-    config = dict(IDS)
-    state = await read(checkpointer, config)
-    assert state is not None
+    state = await read(checkpointer, dict(IDS))
     again = await read(checkpointer, dict(IDS))
+    assert state is not None
     assert again is not None
     assert again is not state
     assert all(one is other for one, other in zip(state.context, again.context, strict=True))
     again.context.append(Message.text_message("only mine"))
     assert await texts_in(checkpointer) == said("a"), "a run's own list is its own"
+
+
+async def test_a_refresh_encodes_nothing(
+    checkpointer: Cached, redis: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    config = dict(IDS)
+    state = AgentState(context=[Message.text_message("a"), Message.assistant("b")])
+    await checkpointer.aput_checkpoint(config, state)
+
+    def refuse(*_: Any, **__: Any) -> None:
+        raise AssertionError("it was encoded once already")
+
+    monkeypatch.setattr(Codec, "fields", refuse)
+    monkeypatch.setattr(Codec, "encode", refuse)
+    await checkpointer.aput_state_cache(config, state)
+    assert texts(await checkpointer.aget_state_cache(dict(IDS))) == ["a", "b"]
 
 
 class Narrow(AgentState):

@@ -7,7 +7,7 @@ import programs
 import pytest
 from redis import Redis
 from servers import RedisServer
-from turns import IDS, KEY, cached, read, said, texts_in, turn
+from turns import IDS, KEY, cached, read, said, texts_in, turn, write
 
 from tenxgraph.core.graph import END, StateGraph
 from tenxgraph.core.state import AgentState, Message
@@ -98,7 +98,7 @@ async def test_who_knows_of_no_outage_has_hits_checked(tmp_path: Path) -> None:
         checked = cached(server.url(), deleter, verify_cached_version=True)
         assert await texts_in(checked) is None
         await checked.aclose()
-        deleter._cache._owed.take()
+        deleter._cache._owed.paid(KEY, None)
         await deleter.aclose()
 
 
@@ -131,4 +131,23 @@ async def test_a_message_deleted_while_redis_hangs(redis_server: RedisServer) ->
         await first.adelete_message(dict(IDS), state.context[0].message_id)
         server.resume()
         assert await texts_in(first) == ["a, answered"]
+        await first.aclose()
+
+
+async def test_a_run_that_goes_on_through_it_does_not_bring_a_deleted_message_back() -> None:
+    with RedisServer() as server:
+        first = cached(server.url(), timeout=0.1)
+        await turn(first, "a")
+        config = dict(IDS)
+        state = await read(first, config)
+        assert state is not None
+        server.pause()
+        await first.adelete_message(dict(IDS), state.context[0].message_id)
+        server.resume()
+        await write(first, config, state)
+        assert await texts_in(first) == ["a, answered"]
+        stranger = cached(server.url(), first)
+        assert await texts_in(stranger) == ["a, answered"]
+        assert stranger.cache_stats.hits == 1
+        await stranger.aclose()
         await first.aclose()

@@ -36,12 +36,22 @@ class OwedDrops:
             if len(self._keys) > _MOST_KEYS:
                 self._keys.popitem(last=False)
 
-    def take(self, key: str | None = None) -> tuple[str, int | None] | None:
-        """Take out what is owed for a key, or what has been owed longest."""
+    def get(self, key: str) -> tuple[str, int | None] | None:
+        """What is owed for a key."""
         with self._lock:
-            if key is not None:
-                return (key, self._keys.pop(key)) if key in self._keys else None
-            return self._keys.popitem(last=False) if self._keys else None
+            return (key, self._keys[key]) if key in self._keys else None
+
+    def oldest(self) -> tuple[str, int | None] | None:
+        """What has been owed longest."""
+        with self._lock:
+            return next(iter(self._keys.items()), None)
+
+    def paid(self, key: str, floor: int | None) -> None:
+        """Note a drop that was made, which pays for those that are not more thorough."""
+        with self._lock:
+            owed = self._keys.get(key, 0)
+            if floor is None or (owed is not None and owed <= floor):
+                self._keys.pop(key, None)
 
 
 class Doubts:

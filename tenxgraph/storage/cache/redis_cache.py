@@ -1,6 +1,7 @@
 """RedisCache: get, put, drop. Redis failing is a miss, never an error."""
 
 import asyncio
+import inspect
 from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING, Any, NamedTuple
 from uuid import uuid4
@@ -10,9 +11,10 @@ from tenxgraph._optional import require
 from tenxgraph.storage.cache import entry
 from tenxgraph.storage.cache.breaker import Breaker, Kind
 from tenxgraph.storage.cache.clients import LoopClients, RedisUrl
+from tenxgraph.storage.cache.commands import Call, Put, run, run_put
 from tenxgraph.storage.cache.key import companion_key
 from tenxgraph.storage.cache.owed import Doubts, OwedDrops
-from tenxgraph.storage.cache.scripts import DROP, PUT, PUT_DONE, Script
+from tenxgraph.storage.cache.scripts import DROP, PUT, PUT_DONE
 from tenxgraph.storage.cache.stats import CacheStats
 
 if TYPE_CHECKING:
@@ -20,7 +22,6 @@ if TYPE_CHECKING:
 
 __all__ = ["Found", "RedisCache"]
 
-_ARRIVAL_SECONDS = 30
 _FENCE_SECONDS = 3600
 # Larger ones would not come through within `timeout`, and so look as if Redis were away.
 _LARGEST_VALUE = 16 * 1024 * 1024
@@ -76,6 +77,7 @@ class RedisCache:
         self._doubts = Doubts(self._ttl)
         self._payments: WeakKeyDictionary[asyncio.AbstractEventLoop, asyncio.Task[None]]
         self._payments = WeakKeyDictionary()
+        self._closing = False
 
     def __repr__(self) -> str:
         return f"RedisCache({self._name})"
@@ -114,22 +116,16 @@ class RedisCache:
         It is not if a newer version is there, or if the entry has been dropped since `seen`. If
         it should have been but was not, what is there instead will not be read by this process.
         """
-        if seen is None or len(value) > _LARGEST_VALUE:
+        if seen is None or len(value) > _LARGEST_VALUE or not await self._settled(key):
             self.stats.skipped += 1
             await self._drop(key, version)
             return False
-        answer = None
-        try:
-            answer = await self._call(
-                "write", lambda c: _put(c, self._put_of(key, value, version, life, seen))
-            )
-        finally:
-            if answer is None:  # be it for an error, or because the caller was cancelled
-                self._owe(key, version)
+        put = self._put_of(key, value, version, life, seen)
+        answer = await self._owing(key, version, lambda c: run_put(c, put))
         written: bool = answer == PUT_DONE
         if written:
             self.stats.refreshes += 1
-            self._owed.take(key)
+            self._owed.paid(key, version)
             self._doubts.clear(key)
         else:
             self.stats.skipped += 1
@@ -162,34 +158,35 @@ class RedisCache:
     async def close(self) -> None:
         """Give back the connections that this object made."""
         payment = self._payments.pop(asyncio.get_running_loop(), None)
-        if payment is not None:
-            payment.cancel()
-            while (owed := self._owed.take()) is not None and await self._drop(*owed):
-                pass
-        if self._client is None:
-            await self._clients.close()
+        self._closing = True
+        try:
+            if payment is not None:
+                payment.cancel()
+                while (owed := self._owed.oldest()) is not None and await self._drop(*owed):
+                    pass
+            if self._client is None:
+                await self._clients.close()
+        finally:
+            self._closing = False
 
     async def _settled(self, key: str) -> bool:
         """Whether nothing is owed for the key, or not any more."""
-        owed = self._owed.take(key)
+        owed = self._owed.get(key)
         return owed is None or await self._drop(*owed)
 
     async def _drop(self, key: str, floor: int | None) -> bool:
         epoch = uuid4().hex if floor is None else ""
-        call = _Call(DROP, [key, _fence(key)], [epoch, floor or 0, _FENCE_SECONDS])
-        answer = None
-        try:
-            answer = await self._call("write", lambda c: _run(c, call))
-        finally:
-            if answer is None:
-                self._owe(key, floor)
-        return answer is not None
+        call = Call(DROP, [key, _fence(key)], [epoch, floor or 0, _FENCE_SECONDS])
+        dropped = await self._owing(key, floor, lambda c: run(c, call)) is not None
+        if dropped:
+            self._owed.paid(key, floor)
+        return dropped
 
-    def _put_of(self, key: str, value: bytes, version: int, life: str, seen: str) -> "_Put":
+    def _put_of(self, key: str, value: bytes, version: int, life: str, seen: str) -> Put:
         arrival = companion_key(key, f"new:{uuid4().hex}")
         epoch, _, seen_life = seen.partition("/")
-        call = _Call(PUT, [key, arrival, _fence(key)], [version, life, self._ttl, epoch, seen_life])
-        return _Put(arrival, value, call)
+        call = Call(PUT, [key, arrival, _fence(key)], [version, life, self._ttl, epoch, seen_life])
+        return Put(arrival, value, call)
 
     async def _call(self, kind: Kind, command: Callable[[Any], Awaitable[Any]]) -> Any:
         """What Redis answers; `None` if it does not, in time."""
@@ -202,15 +199,36 @@ class RedisCache:
             self.stats.errors += 1
             self._interrupted()
             self._breaker.failed(kind, error)
+            _raise_if_cancelled(error)
             return None
         self._breaker.succeeded(kind)
+        if self._owed:
+            self._begin_to_pay()
         return answer
 
     def _interrupted(self) -> None:
         self._doubts.raise_()
 
+    async def _owing(
+        self, key: str, floor: int | None, command: Callable[[Any], Awaitable[Any]]
+    ) -> Any:
+        """What Redis answers to a write; if it does not, a drop is owed."""
+        try:
+            answer = await self._call("write", command)
+        except asyncio.CancelledError:
+            self._owed.add(key, floor)  # and no task: the loop may be about to end
+            raise
+        if answer is None:
+            self._owe(key, floor)
+        return answer
+
     def _owe(self, key: str, floor: int | None) -> None:
         self._owed.add(key, floor)
+        self._begin_to_pay()
+
+    def _begin_to_pay(self) -> None:
+        if self._closing:
+            return
         loop = asyncio.get_running_loop()
         payment = self._payments.get(loop)
         if payment is None or payment.done():
@@ -218,56 +236,16 @@ class RedisCache:
 
     async def _pay(self) -> None:
         """Make up for what could not be done, as soon as Redis is back."""
-        while self._owed:
-            await asyncio.sleep(max(self._breaker.wait(), _SHORTEST_WAIT))
-            owed = self._owed.take()
-            if owed is not None:
-                await self._drop(*owed)
+        while (owed := self._owed.oldest()) is not None:
+            if not await self._drop(*owed):
+                await asyncio.sleep(max(self._breaker.wait(), _SHORTEST_WAIT))
 
 
-class _Call(NamedTuple):
-    script: Script
-    keys: list[str]
-    arguments: list[str | int]
-
-
-class _Put(NamedTuple):
-    arrival: str
-    value: bytes
-    guard: _Call
-
-
-async def _put(client: Any, put: _Put) -> Any:
-    """Send the value and have it checked in: one round trip, whatever its size."""
-    if hasattr(client, "nodes_manager"):  # a cluster's pipelines know no scripts
-        await client.set(put.arrival, put.value, ex=_ARRIVAL_SECONDS)
-        return await _run(client, put.guard)
-    call = put.guard
-    pipeline = client.pipeline(transaction=False)
-    pipeline.set(put.arrival, put.value, ex=_ARRIVAL_SECONDS)
-    pipeline.evalsha(call.script.sha, len(call.keys), *call.keys, *call.arguments)
-    sent, answer = await pipeline.execute(raise_on_error=False)
-    if _is_unknown_script(answer):
-        answer = await client.eval(call.script.text, len(call.keys), *call.keys, *call.arguments)
-    for outcome in (sent, answer):
-        if isinstance(outcome, Exception):
-            raise outcome
-    return answer
-
-
-async def _run(client: Any, call: _Call) -> Any:
-    arguments = (len(call.keys), *call.keys, *call.arguments)
-    try:
-        return await client.evalsha(call.script.sha, *arguments)
-    except Exception as error:
-        if not _is_unknown_script(error):
-            raise
-    return await client.eval(call.script.text, *arguments)
-
-
-def _is_unknown_script(answer: object) -> bool:
-    exceptions = require("redis.exceptions", extra="postgres", wanted_by="The Redis cache")
-    return isinstance(answer, exceptions.NoScriptError)
+def _raise_if_cancelled(error: Exception) -> None:
+    """Do not lose a cancellation that a client, or an expired timeout, has made an error of."""
+    task = asyncio.current_task()
+    if task is not None and task.cancelling():
+        raise asyncio.CancelledError from error
 
 
 def _fence(key: str) -> str:
@@ -287,7 +265,7 @@ def _positive(name: str, value: Any, *kinds: type) -> Any:
 
 
 def _checked_client(client: Any) -> Any:
-    if client is not None and not asyncio.iscoroutinefunction(
+    if client is not None and not inspect.iscoroutinefunction(
         getattr(client, "execute_command", None)
     ):
         message = "`redis` must be a client of `redis.asyncio`."

@@ -11,10 +11,22 @@ def test_of_two_drops_the_more_thorough_one_is_owed() -> None:
     owed.add("b", None)
     owed.add("b", 9)
     assert "a" in owed
-    assert owed.take("a") == ("a", 5)
-    assert owed.take("a") is None
-    assert owed.take() == ("b", None)
-    assert owed.take() is None
+    assert owed.get("a") == ("a", 5)
+    assert owed.get("b") == ("b", None)
+    assert owed.get("c") is None
+
+
+def test_a_drop_pays_for_those_that_are_not_more_thorough() -> None:
+    owed = OwedDrops()
+    owed.add("a", 3)
+    owed.add("b", None)
+    owed.paid("a", 2)
+    owed.paid("b", 9)
+    assert owed.oldest() == ("a", 3)
+    owed.paid("a", 3)
+    assert owed.oldest() == ("b", None)
+    owed.paid("b", None)
+    assert owed.oldest() is None
     assert len(owed) == 0
 
 
