@@ -19,6 +19,7 @@ from tenxgraph.testing.openai_protocol import (
     completion_chunks,
     embeddings,
 )
+from tenxgraph.testing.provider_rules import broken_rules
 
 __all__ = ["OpenAIServer", "RecordedRequest"]
 
@@ -39,7 +40,8 @@ class OpenAIServer:
             client = OpenAI(base_url=server.base_url, api_key="test")
 
     Streaming requests are streamed. A request beyond the last answer is refused with status 400
-    and a message that says so, which no client repeats.
+    and a message that says so, which no client repeats; so is a conversation that a provider would
+    refuse.
 
     Args:
         answers: what the model says, one for each chat request, in order. An answer is a text; a
@@ -132,6 +134,9 @@ class OpenAIServer:
         return embeddings(body, HashEmbedding)
 
     def _chat(self, body: dict[str, Any], number: int) -> Any:
+        problems = broken_rules(body.get("messages") or ())
+        if problems:
+            raise ServerError(400, f"Invalid messages: {'; '.join(problems)}.")
         with self._lock:
             if not self._answers:
                 raise ServerError(400, "The script of this OpenAIServer has no more answers.")

@@ -14,7 +14,7 @@ from tenxgraph.core.exceptions import (
     SerializationError,
     TransientStorageError,
 )
-from tenxgraph.core.graph import END, StateGraph
+from tenxgraph.core.graph import END, StateGraph, interrupt
 from tenxgraph.core.state import AgentState
 
 pytestmark = also_behind_redis
@@ -385,3 +385,47 @@ async def test_a_thread_whose_node_is_gone_says_so(backend: Backend) -> None:
     renamed = chain(one, three, checkpointer=backend.make())
     with pytest.raises(GraphError, match="'two', but there is no such node"):
         await renamed.ainvoke(None, config())
+
+
+async def test_what_a_failed_node_did_to_the_parts_of_its_state_is_not_stored(
+    checkpointer: Checkpointer,
+) -> None:
+    attempts: list[Any] = []
+
+    def work(state: Notes) -> dict[str, Any]:
+        attempts.append(list(state.topic))
+        state.topic.append("half done")
+        if len(attempts) == 1:
+            raise RuntimeError("no")
+        if len(attempts) == 2:
+            interrupt("sure?")
+        return {"topic": ["done"]}
+
+    app = chain(work, state=Notes(topic=[]), checkpointer=checkpointer)
+    with pytest.raises(NodeError):
+        await app.ainvoke("hi", config())
+    await app.ainvoke(None, config())
+    result = await app.ainvoke({"resume": "yes"}, config())
+    assert attempts == [[], [], []]
+    assert result["state"].topic == ["done"]
+
+
+async def test_a_cancelled_run_is_cancelled_even_if_that_cannot_be_written(
+    checkpointer: Checkpointer,
+) -> None:
+    reached = asyncio.Event()
+    writes = Writes(checkpointer)
+
+    def away(_state: AgentState) -> None:
+        if reached.is_set():
+            raise TransientStorageError("The database does not answer.")
+
+    async def slow() -> None:
+        reached.set()
+        await asyncio.Event().wait()
+
+    writes.before = away
+    app = chain(slow, checkpointer=checkpointer)
+    with pytest.raises(TimeoutError):
+        await asyncio.wait_for(app.ainvoke("hi", config()), 0.2)
+    assert reached.is_set()

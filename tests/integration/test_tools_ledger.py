@@ -2,8 +2,10 @@
 
 import asyncio
 import contextlib
+import json
 import logging
 from collections import Counter
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -12,11 +14,13 @@ from graphs import Writes, config, on_durable, said
 
 from tenxgraph.core.exceptions import NodeError, StaleStateError
 from tenxgraph.core.graph import CompiledGraph, interrupt, tool
+from tenxgraph.core.graph.calls import last_turn
+from tenxgraph.core.graph.repair import sendable
 from tenxgraph.core.graph.settle import NOT_CARRIED_OUT
 from tenxgraph.core.graph.tool_run import UNKNOWN
 from tenxgraph.core.state import AgentState, Message, ToolCall
 from tenxgraph.prebuilt.agent import ReactAgent
-from tenxgraph.testing import ScriptedModel
+from tenxgraph.testing import ScriptedModel, broken_rules
 
 pytestmark = on_durable
 
@@ -327,3 +331,22 @@ async def test_a_cancelled_call_leaves_its_end_unknown_and_a_finished_one_record
     stopped = await running
     assert stopped["state"].execution_meta.status == "stopped"
     assert await rows(checkpointer) == {"quick:0": "finished", "slow:1": "started"}
+
+
+async def test_a_thread_that_was_cut_anywhere_goes_on_with_a_new_message(backend: Backend) -> None:
+    file = Path(__file__).parents[2] / "examples/data/airline_conversations.jsonl"
+    recorded = json.loads(file.read_text().splitlines()[0])["messages"]
+    history = [Message.from_openai(one) for one in recorded if one["role"] != "system"]
+    checkpointer = backend.make()
+    # Every request is held against the rules of providers by the model itself.
+    app = ReactAgent(ScriptedModel(lambda messages, tools: "ok"), [Tools().mail]).compile(
+        checkpointer
+    )
+    for cut in range(1, len(history)):
+        thread = config(f"cut {cut}")
+        copies = [Message(**one.__dict__) for one in history[:cut]]
+        await checkpointer.aput_state(dict(thread), AgentState(context=copies))
+        state = (await app.ainvoke("hi", thread))["state"]
+        assert broken_rules([one.to_openai() for one in sendable(state.context)]) == []
+        turn = last_turn(state.context[:-2])
+        assert turn is None or not turn.open, "what was open is settled in the thread, too"

@@ -1,6 +1,7 @@
 """Run: the one loop. A write at the start, one after every node, and nothing half done."""
 
 import asyncio
+import contextlib
 from collections.abc import Awaitable
 from typing import Any
 
@@ -74,7 +75,9 @@ class Run:
             while self._state.execution_meta.status == "running":
                 await self._step()
         except asyncio.CancelledError:
-            await self._finish("stopped")
+            # Whoever cancels must see it cancelled; the thread can go on as it is, too.
+            with contextlib.suppress(StorageError):
+                await self._finish("stopped")
             raise
         except StaleStateError:
             raise
@@ -258,7 +261,7 @@ class Run:
         return state.model_copy(update={"execution_meta": meta})
 
     async def _pause(self, interrupts: tuple[Interrupt, ...]) -> None:
-        state = self._paused_at(self._state, interrupts)
+        state = self._paused_at(await self._thread.as_written() or self._state, interrupts)
         await self._thread.write(state)
         self._announce_pause()
 
@@ -272,12 +275,12 @@ class Run:
         await self._thread.clear_stop_request()
 
     async def _finish(self, status: str, error: str | None = None) -> None:
-        """The final write of a run that ends before its last node."""
-        if self._thread.written is None or self._state.execution_meta.status != "running":
+        """The final write of a run that ends before its last node, without what that has done."""
+        state = await self._thread.as_written()
+        if state is None or state.execution_meta.status != "running":
             return
-        meta = self._state.execution_meta.model_copy(update={"status": status, "error": error})
-        state = self._state.model_copy(update={"execution_meta": meta})
-        await self._thread.write(state)
+        meta = state.execution_meta.model_copy(update={"status": status, "error": error})
+        await self._thread.write(state.model_copy(update={"execution_meta": meta}))
 
     async def _fail(self, error: Exception) -> None:
         """Record the error with the state as it was before the node that failed."""

@@ -1,6 +1,5 @@
 """Thread: a run's own view of its thread. What it read, what it writes, and from which version."""
 
-import asyncio
 import time
 from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
@@ -8,6 +7,7 @@ from typing import Any
 
 from tenxgraph.core.exceptions import TransientStorageError
 from tenxgraph.core.graph import lease
+from tenxgraph.core.graph.shield import unbroken
 from tenxgraph.core.state import AgentState, Message
 from tenxgraph.storage.backend import Lease
 from tenxgraph.storage.checkpointer import BaseCheckpointer
@@ -53,12 +53,7 @@ class Thread:
             StaleStateError: another run has committed since. Nothing was written.
             RunInProgressError: another run is at work on the thread. Nothing was written.
         """
-        writing = asyncio.ensure_future(self._write(state, messages))
-        try:
-            await asyncio.shield(writing)
-        except asyncio.CancelledError:
-            await asyncio.wait((writing,))
-            raise
+        await unbroken(self._write(state, messages))
 
     async def _write(self, state: AgentState, messages: Sequence[Message]) -> None:
         running = state.execution_meta.status == "running"
@@ -66,6 +61,14 @@ class Thread:
         await self.checkpointer.aput_checkpoint(self._config, state, messages)
         self.written = state
         await self.checkpointer.aput_state_cache(self._config, state)
+
+    async def as_written(self) -> AgentState | None:
+        """The state as this run last wrote it, whatever a node has done to its parts since."""
+        if self.written is None:
+            return None
+        version = self._config[VERSION_KEY]
+        stored = await self.checkpointer.aget_state(dict(self._config), version)
+        return self.written if stored is None else stored
 
     @property
     def stop_requested(self) -> bool:

@@ -8,7 +8,7 @@ from typing import Any
 from pydantic_core import PydanticSerializationError, to_jsonable_python
 
 from tenxgraph.core.exceptions import ToolError
-from tenxgraph.core.graph.interrupts import Paused, asking
+from tenxgraph.core.graph.interrupts import Asking, Paused, asking
 from tenxgraph.core.graph.ledger import Asked, Ledger, Outcome
 from tenxgraph.core.graph.promises import CallLog
 from tenxgraph.core.graph.tools import Tool
@@ -21,7 +21,7 @@ logger = logging.getLogger("tenxgraph.graph")
 
 RERUN = "rerun"
 UNKNOWN = (
-    "It is unknown whether this call was carried out: the process died while it ran. It was not "
+    "It is unknown whether this call was carried out: it was cut short while it ran. It was not "
     "repeated. Find out before you call it again."
 )
 
@@ -63,30 +63,38 @@ class ToolRun:
 
     def _unknown(self, row: ToolExecution) -> Outcome | None:
         """Decide about a call that began, and of whose end nobody has heard."""
-        policy = self._tool.on_unknown
-        logger.warning(
-            "Thread %r: it is unknown whether call %d of message %r, %s, was carried out before "
-            "its process died. Policy: %s.",
-            self._ledger.thread_id,
-            self._asked.position,
-            self._asked.message_id,
-            self._tool.name,
-            policy,
-        )
-        if policy == "rerun":
-            return None
         current = asking.get()
-        if policy == "fail" or current is None:
-            return Outcome(UNKNOWN, is_error=True)
+        if self._tool.on_unknown == "ask" and current is not None:
+            return self._answered(row, current)
+        self._report()
+        return None if self._tool.on_unknown == "rerun" else Outcome(UNKNOWN, is_error=True)
+
+    def _answered(self, row: ToolExecution, current: Asking) -> Outcome | None:
+        """What somebody says about the call; `None` if it is to run again."""
         question = {
             "unknown": self._tool.name,
             "args": dict(self._asked.call.args),
             "tool_call_id": self._asked.call.id,
             "started_at": row.updated_at.isoformat(),
         }
-        # Each attempt is a question of its own: an answer about an earlier one says nothing here.
-        answer = current.ask(question, name=f"unknown:{row.updated_at.isoformat()}")
+        try:
+            # Each attempt is a question of its own: an answer about another says nothing of it.
+            answer = current.ask(question, name=f"unknown:{row.updated_at.isoformat()}")
+        except Paused:
+            self._report()
+            raise
         return None if answer == RERUN else Outcome(_tellable(answer))
+
+    def _report(self) -> None:
+        logger.warning(
+            "Thread %r: it is unknown whether call %d of message %r, %s, was carried out before "
+            "it was cut short. Policy: %s.",
+            self._ledger.thread_id,
+            self._asked.position,
+            self._asked.message_id,
+            self._tool.name,
+            self._tool.on_unknown,
+        )
 
     async def _carry_out(self, given: Mapping[str, Any]) -> Outcome:
         try:

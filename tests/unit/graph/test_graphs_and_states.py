@@ -1,10 +1,11 @@
-"""Two graphs in one process."""
+"""Two graphs in one process, and what a graph does with a state."""
 
 import asyncio
 from typing import Any
 
 from graphs import chain, config, said
 
+from tenxgraph.core.graph import END, StateGraph
 from tenxgraph.core.state import AgentState
 from tenxgraph.storage.checkpointer import InMemoryCheckpointer
 
@@ -32,3 +33,22 @@ async def test_two_graphs_in_one_process_never_see_each_other() -> None:
     assert theirs is not None
     assert "mine" not in " ".join(said(theirs))
     assert (one.store, other.store) == ("one", "other")
+
+
+async def test_a_node_costs_no_deep_copy_of_the_state() -> None:
+    copied: list[str] = []
+
+    class Watched(AgentState):
+        count: int = 0
+
+        def __deepcopy__(self, memo: Any = None) -> Any:
+            copied.append("a state")
+            return super().__deepcopy__(memo)
+
+    def tick(state: Watched) -> dict[str, Any]:
+        return {"count": state.count + 1, "messages": "tick"}
+
+    graph = StateGraph(Watched).add_node("tick", tick).set_entry_point("tick")
+    graph.add_conditional_edges("tick", lambda state: END if state.count >= 20 else "tick")
+    await graph.compile().ainvoke("go", config())
+    assert len(copied) <= 1, "once, where the thread begins"
