@@ -15,13 +15,18 @@ from tenxgraph.core.graph import Agent, StateGraph, ToolNode
 from tenxgraph.core.state import AgentState, Message, ToolCall
 from tenxgraph.prebuilt.agent import ReactAgent
 from tenxgraph.prebuilt.tools import memory_tool
-from tenxgraph.storage.checkpointer import InMemoryCheckpointer, SqliteCheckpointer
+from tenxgraph.storage.checkpointer import (
+    InMemoryCheckpointer,
+    SqliteCheckpointer,
+    ToolExecution,
+)
 from tenxgraph.storage.store import (
     AgentMemoryConfig,
     InMemoryStore,
     MemoryConfig,
     UserMemoryConfig,
 )
+from tenxgraph.storage.store.pending_write import PendingWrite
 from tenxgraph.testing import HashEmbedding, ScriptedModel
 
 USER = {"user_id": "u"}
@@ -208,7 +213,8 @@ PROMISES_AND_DIES = """
     from tenxgraph.core.state import ToolCall
     from tenxgraph.storage.checkpointer import SqliteCheckpointer
     from tenxgraph.storage.store import InMemoryStore
-    from tenxgraph.testing import HashEmbedding, ScriptedModel
+    from tenxgraph.storage.store.pending_write import PendingWrite
+from tenxgraph.testing import HashEmbedding, ScriptedModel
 
     class Never(HashEmbedding):
         async def aembed_batch(self, texts):
@@ -273,3 +279,41 @@ async def test_a_promise_made_twice_is_one_memory() -> None:
             continue
     await kept.aflush()
     assert len(await kept.aget_all(USER)) == 1
+
+
+async def test_a_promise_of_another_version_does_not_keep_the_thread_from_running(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    checkpointer: InMemoryCheckpointer[AgentState] = InMemoryCheckpointer()
+    app = ReactAgent(ScriptedModel(["a", "b"]), [memory_tool]).compile(checkpointer, store=store())
+    await app.ainvoke("go", config())
+    promised = ToolExecution(
+        message_id="m",
+        position=0,
+        tool_name="memory_tool",
+        status="scheduled",
+        result={"promise": {"action": "teleport", "where": "Mars"}},
+    )
+    await checkpointer.aput_tool_result(config(), promised)
+    assert (await app.ainvoke("again", config()))["messages"][-1].text() == "b"
+    assert "is not understood" in caplog.text
+
+
+async def test_a_recovered_write_that_the_store_refuses_is_recorded_as_failed() -> None:
+    checkpointer: InMemoryCheckpointer[AgentState] = InMemoryCheckpointer()
+    kept = store()
+    app = ReactAgent(ScriptedModel(["a", "b"]), [memory_tool]).compile(checkpointer, store=kept)
+    await app.ainvoke("go", config())
+    write = PendingWrite(action="update", config=USER, memory_id="no-such", content="x")
+    promised = ToolExecution(
+        message_id="m",
+        position=0,
+        tool_name="memory_tool",
+        status="scheduled",
+        result={"promise": write.as_json(), "output": "{}", "is_error": False},
+    )
+    await checkpointer.aput_tool_result(config(), promised)
+    assert await app.arecover(config()) == 1
+    await kept.aflush()
+    (row,) = await checkpointer.alist_tool_results(config())
+    assert row.status == "failed"

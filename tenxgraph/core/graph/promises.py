@@ -1,6 +1,7 @@
 """Promised writes: a tool has answered, its work goes on, and the ledger knows until it is done."""
 
 import asyncio
+import logging
 from collections.abc import Iterable, Mapping
 from typing import Any
 
@@ -11,6 +12,8 @@ from tenxgraph.storage.store import BaseStore
 from tenxgraph.storage.store.pending_write import PendingWrite
 
 __all__ = ["CallLog", "Promises"]
+
+logger = logging.getLogger("tenxgraph.graph")
 
 # Seconds that the end of a run waits for what it promised. It goes on in the background after that.
 _DEADLINE = 2.0
@@ -87,7 +90,16 @@ class Promises:
         promise = row.result.get("promise") if isinstance(row.result, Mapping) else None
         if promise is None or not isinstance(store, BaseStore):
             return False
-        write = PendingWrite(**promise)
+        try:
+            write = PendingWrite(**promise)
+        except TypeError:
+            # Written by another version of the library: left to it, and no reason not to run.
+            logger.warning(
+                "Thread %r: a promised memory write is not understood: %r",
+                ledger.thread_id,
+                promise,
+            )
+            return False
         if any(one == write for one in store.writes.on_their_way().values()):
             return False  # this very process has promised it, and is about to keep it
         store.writes.resubmit(write, _RowLog(ledger, row))

@@ -204,6 +204,11 @@ def test_tools_that_cannot_be_told_are_refused_when_they_are_made() -> None:
 
     with pytest.raises(GraphError, match=r"'wants_object' cannot be told.*Connection"):
         Tool(wants_object)
+
+    def wants_the_unknown(place: "Elsewhere") -> None: ...  # type: ignore[name-defined]  # noqa: F821
+
+    with pytest.raises(GraphError, match="types of tool 'wants_the_unknown' cannot be looked up"):
+        Tool(wants_the_unknown)
     with pytest.raises(GraphError, match="by position only"):
         Tool(wants_position)
     with pytest.raises(GraphError, match="no name for a tool"):
