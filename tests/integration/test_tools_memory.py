@@ -213,8 +213,7 @@ PROMISES_AND_DIES = """
     from tenxgraph.core.state import ToolCall
     from tenxgraph.storage.checkpointer import SqliteCheckpointer
     from tenxgraph.storage.store import InMemoryStore
-    from tenxgraph.storage.store.pending_write import PendingWrite
-from tenxgraph.testing import HashEmbedding, ScriptedModel
+    from tenxgraph.testing import HashEmbedding, ScriptedModel
 
     class Never(HashEmbedding):
         async def aembed_batch(self, texts):
