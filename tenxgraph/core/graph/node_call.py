@@ -75,9 +75,10 @@ class NodeCall:
 
     async def _waited(self, deadline: float) -> bool:
         """Wait until it is time to look at the stop flag; true when all waiting is over."""
-        left = deadline - time.monotonic()
-        await asyncio.wait((self._task,), timeout=max(0.0, min(left, self._pause)))
-        self._pause = min(self._pause * 1.5, self._longest_pause)
+        if not self._task.done():
+            left = deadline - time.monotonic()
+            await asyncio.wait((self._task,), timeout=max(0.0, min(left, self._pause)))
+            self._pause = min(self._pause * 1.5, self._longest_pause)
         return self._task.done() or time.monotonic() >= deadline
 
     def _taken(self) -> Any:
