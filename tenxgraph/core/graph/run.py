@@ -14,7 +14,7 @@ from tenxgraph.core.exceptions import (
     StorageError,
     TenxGraphError,
 )
-from tenxgraph.core.graph import lease
+from tenxgraph.core.graph import lease, pauses
 from tenxgraph.core.graph.chunks import Chunk, Emit
 from tenxgraph.core.graph.command import Command
 from tenxgraph.core.graph.edges import END
@@ -142,8 +142,8 @@ class Run:
         ledger = Ledger(self._thread.checkpointer, self._thread.config_for_nodes())
         opening = await open_run(self._plan, stored, given, self._settings, ledger)
         state = opening.state
-        if opening.is_new and opening.node in self._plan.interrupt_before:
-            state = self._paused_at(state, (_before(opening.node, state),))
+        if opening.is_new:
+            state = pauses.paused(state, pauses.before(self._plan, opening.node, state))
         await self._thread.write(state, opening.messages)
         if stored is not None:
             await self._promises.recover(ledger)
@@ -235,7 +235,8 @@ class Run:
             }
         )
         if not over:
-            state = self._paused_at(state, self._planned_pause(state, following))
+            questions = pauses.planned(self._plan, self._node, following, state)
+            state = pauses.paused(state, questions)
         await self._thread.write(state, joined.messages)
         self._added.update((message.message_id, message) for message in joined.messages)
         for message in joined.messages:
@@ -244,25 +245,9 @@ class Run:
         self._node = following
         self._announce_pause()
 
-    def _planned_pause(self, state: AgentState, following: str) -> tuple[Interrupt, ...]:
-        if self._node in self._plan.interrupt_after:
-            step = state.execution_meta.step
-            return (Interrupt(id=f"after:{self._node}:{step}", node=self._node),)
-        if following in self._plan.interrupt_before:
-            return (_before(following, state),)
-        return ()
-
-    def _paused_at(self, state: AgentState, interrupts: tuple[Interrupt, ...]) -> AgentState:
-        if not interrupts:
-            return state
-        meta = state.execution_meta.model_copy(
-            update={"status": "interrupted", "interrupts": list(interrupts)}
-        )
-        return state.model_copy(update={"execution_meta": meta})
-
     async def _pause(self, interrupts: tuple[Interrupt, ...]) -> None:
-        state = self._paused_at(await self._thread.as_written() or self._state, interrupts)
-        await self._thread.write(state)
+        state = await self._thread.as_written() or self._state
+        await self._thread.write(pauses.paused(state, interrupts))
         self._announce_pause()
 
     def _announce_pause(self) -> None:
@@ -303,7 +288,3 @@ class Run:
             "thread_id": self._settings.config["thread_id"],
             "run_id": meta.run_id,
         }
-
-
-def _before(node: str, state: AgentState) -> Interrupt:
-    return Interrupt(id=f"before:{node}:{state.execution_meta.step}", node=node)

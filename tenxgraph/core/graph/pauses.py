@@ -1,0 +1,35 @@
+"""Pauses: a state that waits for answers, and the nodes at which a run is to wait."""
+
+from typing import TypeVar
+
+from tenxgraph.core.graph.plan import Plan
+from tenxgraph.core.state import AgentState, Interrupt
+
+__all__ = ["before", "paused", "planned"]
+
+StateT = TypeVar("StateT", bound=AgentState)
+
+
+def paused(state: StateT, interrupts: tuple[Interrupt, ...]) -> StateT:
+    """The state, waiting for answers; the same state where there are no questions."""
+    if not interrupts:
+        return state
+    meta = state.execution_meta.model_copy(
+        update={"status": "interrupted", "interrupts": list(interrupts)}
+    )
+    return state.model_copy(update={"execution_meta": meta})
+
+
+def planned(plan: Plan, node: str, following: str, state: AgentState) -> tuple[Interrupt, ...]:
+    """The pause that the graph sets between a node and the one that follows."""
+    if node in plan.interrupt_after:
+        step = state.execution_meta.step
+        return (Interrupt(id=f"after:{node}:{step}", node=node),)
+    return before(plan, following, state)
+
+
+def before(plan: Plan, node: str, state: AgentState) -> tuple[Interrupt, ...]:
+    """The pause that the graph sets before a node."""
+    if node not in plan.interrupt_before:
+        return ()
+    return (Interrupt(id=f"before:{node}:{state.execution_meta.step}", node=node),)
