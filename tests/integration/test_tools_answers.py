@@ -7,6 +7,7 @@ from datetime import date
 from decimal import Decimal
 from typing import Any
 
+import programs
 import pytest
 from graphs import config, said
 from pydantic import BaseModel
@@ -65,6 +66,21 @@ async def test_sync_async_and_class_based_tools_run_side_by_side() -> None:
     got = await answers(tools, *(call(name, f"c{i}") for i, name in enumerate(names)))
     assert [one.text() for one in got] == ["1", "2", "3", "4"]
     assert [one.tool_call_id for one in got] == ["c0", "c1", "c2", "c3"]
+
+
+async def test_a_parameter_may_be_called_anything() -> None:
+    def echo(function: str, name: str, context: str, model_config: str, schema: str) -> str:
+        return " ".join((function, name, context, model_config, schema))
+
+    async def aecho(self: str, args: str) -> str:
+        return f"{self} {args}"
+
+    named = {"function": "a", "name": "b", "context": "c", "model_config": "d", "schema": "e"}
+    calls = [
+        ToolCall(name="echo", args=named),
+        ToolCall(name="aecho", args={"self": "f", "args": "g"}),
+    ]
+    assert [one.text() for one in await answers([echo, aecho], *calls)] == ["a b c d e", "f g"]
 
 
 class Flight(BaseModel):
@@ -264,3 +280,36 @@ async def test_the_same_answer_twice_is_two_messages() -> None:
     await app.ainvoke("a?", config())
     result = await app.ainvoke("b?", config())
     assert said(result["state"]) == ["user: a?", "assistant: yes", "user: b?", "assistant: yes"]
+
+
+async def test_many_blocking_tools_run_at_once_whatever_the_number_of_processors() -> None:
+    all_here = threading.Barrier(40, timeout=10)
+
+    def block() -> int:
+        return all_here.wait()
+
+    got = await answers([block], *(call("block", str(i)) for i in range(40)))
+    assert sorted(int(one.text()) for one in got) == list(range(40))
+
+
+def test_a_forked_child_has_threads_of_its_own() -> None:
+    assert programs.run(FORKED, flags=()) == "hello\nhello\n"
+
+
+FORKED = """
+    import asyncio, os
+    from tenxgraph.core.graph import StateGraph
+
+    def hello():
+        return "hello"
+
+    app = StateGraph().add_node("hello", hello).set_entry_point("hello").compile()
+    def say():
+        result = asyncio.run(app.ainvoke("hi", {"thread_id": str(os.getpid())}))
+        print(result["messages"][0].text(), flush=True)
+    say()
+    if not os.fork():
+        say()
+        os._exit(0)
+    assert os.wait()[1] == 0
+"""

@@ -1,12 +1,12 @@
 """Node: a function of a graph, called with what its parameters ask for."""
 
-import asyncio
 import functools
 import inspect
 from collections.abc import Callable, Mapping
 from typing import Any
 
 from tenxgraph.core.exceptions import GraphError
+from tenxgraph.core.graph.threads import run_in_thread
 
 __all__ = ["INJECTED", "Node", "accepted", "call"]
 
@@ -39,7 +39,7 @@ async def call(function: Callable[..., Any], arguments: Mapping[str, Any]) -> An
     """Call a function: an async one here, a sync one in a thread."""
     if is_async(function):
         return await function(**arguments)
-    result = await asyncio.to_thread(function, **arguments)
+    result = await run_in_thread(function, **arguments)
     return await result if inspect.isawaitable(result) else result
 
 
