@@ -9,7 +9,18 @@ import pytest
 PROMISED = {
     "tenxgraph": ["__version__"],
     "tenxgraph.core.state": ["AgentState", "ExecutionState", "Message", "TokenUsages", "ToolCall"],
-    "tenxgraph.core.graph": ["StateGraph", "CompiledGraph", "START", "END", "Command", "interrupt"],
+    "tenxgraph.core.graph": [
+        "Agent",
+        "Chunk",
+        "Command",
+        "CompiledGraph",
+        "END",
+        "START",
+        "StateGraph",
+        "ToolNode",
+        "interrupt",
+        "tool",
+    ],
     "tenxgraph.storage": ["create_checkpointer"],
     "tenxgraph.storage.checkpointer": [
         "BaseCheckpointer",
@@ -26,6 +37,7 @@ PROMISED = {
         "MemoryConfig",
         "UserMemoryConfig",
     ],
+    "tenxgraph.prebuilt.agent": ["ReactAgent"],
     "tenxgraph.prebuilt.tools": ["agent_memory_tool", "memory_tool", "user_memory_tool"],
 }
 PATHS = [(module, name) for module, names in PROMISED.items() for name in names]
