@@ -9,8 +9,10 @@ from backends import Backend, Checkpointer
 from graphs import Writes, chain, config, on_durable, said
 
 from tenxgraph.core.exceptions import StaleStateError, ThreadOwnershipError
-from tenxgraph.core.state import AgentState, Message
+from tenxgraph.core.state import AgentState, Message, ToolCall
+from tenxgraph.prebuilt.agent import ReactAgent
 from tenxgraph.storage.checkpointer import ThreadInfo
+from tenxgraph.testing import ScriptedModel
 
 pytestmark = on_durable
 
@@ -188,3 +190,42 @@ async def test_a_long_thread_grows_by_its_messages_alone(
     assert second < 20 * 2 * 1_500
     assert len(writes.states) == 120
     assert len(await checkpointer.alist_states(config())) == 20
+
+
+async def test_racing_agents_leave_every_call_with_its_own_result(backend: Backend) -> None:
+    ran: list[str] = []
+
+    async def note(word: str) -> str:
+        ran.append(word)
+        await asyncio.sleep(0)
+        return f"noted {word}"
+
+    def script(messages: list[Message], _tools: Any) -> Any:
+        if messages[-1].role == "tool":
+            return "done"
+        words = ("a", "b")
+        said = messages[-1].text()
+        return [ToolCall(id="same", name="note", args={"word": f"{said}{one}"}) for one in words]
+
+    checkpointers = [backend.make() for _ in range(3)]
+    apps = [ReactAgent(ScriptedModel(script), [note]).compile(one) for one in checkpointers]
+    wins = 0
+    for turn in range(5):
+        results = await asyncio.gather(
+            *(app.ainvoke(f"{turn}{i}", config()) for i, app in enumerate(apps)),
+            return_exceptions=True,
+        )
+        assert all(isinstance(one, dict | StaleStateError) for one in results)
+        wins += sum(isinstance(one, dict) for one in results)
+    assert wins >= 5
+    context = said(await apps[0].aget_state(config()))
+    assert len(context) == 5 * wins
+    for start in range(0, len(context), 5):
+        asked = context[start].removeprefix("user: ")
+        assert context[start + 1 : start + 5] == [
+            "assistant: ",
+            f"tool: noted {asked}a",
+            f"tool: noted {asked}b",
+            "assistant: done",
+        ]
+    assert len(ran) == 2 * wins, "no tool of a loser has run"
