@@ -18,13 +18,11 @@ from tenxgraph.core.graph.ledger import Asked
 from tenxgraph.core.graph.tool_run import UNKNOWN
 from tenxgraph.core.state import Message
 from tenxgraph.prebuilt.agent import ReactAgent
-from tenxgraph.storage.checkpointer import SqliteCheckpointer
+from tenxgraph.storage import create_checkpointer
 from tenxgraph.testing import ScriptedModel
 
-conversations, folder, kills_wanted, seed = (
-    sys.argv[1], sys.argv[2], int(sys.argv[3]), int(sys.argv[4])
-)
-rolls = random.Random(seed)
+conversations, folder, dsn, kills_wanted, seed = sys.argv[1:]
+kills_wanted, rolls = int(kills_wanted), random.Random(int(seed))
 LOOKS = ("get_", "list_", "search_", "calculate", "think")
 
 class Recording:
@@ -78,7 +76,7 @@ async def replay(recording, thread, checkpointer):
         await app.ainvoke(message, config)
 
 async def work(number, recordings, ready):
-    checkpointer = SqliteCheckpointer(f"{folder}/threads.db")
+    checkpointer = create_checkpointer(dsn)
     finished = set(noted("finished"))
     os.write(ready, b"!")
     for recording in recordings:
@@ -86,6 +84,7 @@ async def work(number, recordings, ready):
         if thread not in finished:
             await replay(recording, thread, checkpointer)
             note("finished", thread)
+    await checkpointer.aclose()
 
 def child(number, recordings, ready):
     try:
@@ -99,7 +98,7 @@ def child(number, recordings, ready):
 
 async def check(threads, recordings):
     effects, unknown = Counter(noted("effects")), Counter(noted("unknown"))
-    checkpointer = SqliteCheckpointer(f"{folder}/threads.db")
+    checkpointer = create_checkpointer(dsn)
     calls = 0
     for thread in threads:
         recording = recordings[thread.partition(":")[2]]
@@ -128,10 +127,10 @@ async def check(threads, recordings):
 def main():
     lines = [json.loads(line) for line in Path(conversations).read_text().splitlines()]
     recordings = [Recording(one["conversation"], one["messages"]) for one in lines]
-    SqliteCheckpointer(":memory:")  # so that no child has to load what that needs
+    create_checkpointer(dsn)  # so that no child has to load what that needs
     pid = os.fork()
     if not pid:
-        SqliteCheckpointer(f"{folder}/threads.db").setup()
+        create_checkpointer(dsn).setup()
         os._exit(0)
     assert os.waitpid(pid, 0)[1] == 0
     kills, rounds = 0, 0
@@ -167,8 +166,18 @@ FLAGS = ("-W", "error", "-W", "ignore:This process:DeprecationWarning")
 DATA = programs.ROOT / "examples/data/airline_conversations.jsonl"
 
 
+@pytest.fixture(params=["sqlite", "postgres"])
+def dsn(request: pytest.FixtureRequest, tmp_path: Path) -> str:
+    if request.param == "sqlite":
+        return str(tmp_path / "threads.db")
+    return str(request.getfixturevalue("empty_postgres"))
+
+
 @pytest.mark.crash
-def test_every_tool_call_of_every_conversation_takes_effect_exactly_once(tmp_path: Path) -> None:
-    told = programs.run(REPLAY, str(DATA), str(tmp_path), "300", "7", flags=FLAGS, timeout=120)
+def test_every_tool_call_of_every_conversation_takes_effect_exactly_once(
+    dsn: str, tmp_path: Path
+) -> None:
+    arguments = (str(DATA), str(tmp_path), dsn, "300", "7")
+    told = programs.run(REPLAY, *arguments, flags=FLAGS, timeout=120)
     print(told)
     assert told.startswith("300 kills, ")
