@@ -11,6 +11,17 @@ Step = Callable[[], Awaitable[object]]
 _failures: list[str] = []
 
 
+class Prepared:
+    """A step with something to be done before each time that it is taken, which is not timed."""
+
+    def __init__(self, prepare: Callable[[], object], step: Step) -> None:
+        self.prepare = prepare
+        self._step = step
+
+    def __call__(self) -> Awaitable[object]:
+        return self._step()
+
+
 async def medians(steps: Mapping[str, Step], rounds: int, warmup: int = 20) -> dict[str, float]:
     """The median time of each step in milliseconds; every round takes each step once.
 
@@ -22,6 +33,8 @@ async def medians(steps: Mapping[str, Step], rounds: int, warmup: int = 20) -> d
     for turn in range(warmup + rounds):
         shuffle(order)
         for name, step in order:
+            if isinstance(step, Prepared):
+                step.prepare()
             started = time.perf_counter()
             await step()
             if turn >= warmup:

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 from uuid import uuid4
 
-from figures import Step
+from figures import Prepared, Step
 from langchain_core.messages import AIMessage, HumanMessage
 from langgraph.checkpoint.base import empty_checkpoint
 from langgraph.checkpoint.postgres.aio import AsyncPostgresSaver
@@ -52,10 +52,13 @@ def _step(saver: Any, length: int, text: str) -> Step:
     }
     version: str | None = None
 
-    async def step() -> None:
-        nonlocal config, version, messages
+    def prepare() -> None:
+        nonlocal messages
         new = [HumanMessage(text, id=uuid4().hex), AIMessage(text, id=uuid4().hex)]
         messages = [*messages, *new]
+
+    async def step() -> None:
+        nonlocal config, version
         version = saver.get_next_version(version, None)
         checkpoint = empty_checkpoint()
         checkpoint["channel_values"] = {"messages": messages}
@@ -63,4 +66,4 @@ def _step(saver: Any, length: int, text: str) -> Step:
         metadata = {"source": "loop", "step": 1, "parents": {}}
         config = await saver.aput(config, checkpoint, metadata, {"messages": version})
 
-    return step
+    return Prepared(prepare, step)
