@@ -1,8 +1,8 @@
 """Driver errors become ours in one place."""
 
+import os
 from collections.abc import Iterator
 from contextlib import contextmanager
-from pathlib import Path
 
 from sqlalchemy.exc import DBAPIError, InterfaceError, OperationalError
 from sqlalchemy.exc import TimeoutError as PoolTimeoutError
@@ -118,7 +118,7 @@ def _of_file(error: DBAPIError, words: str, place: str) -> StorageError:
 
 def cannot_open(path: str, words: str = "no such file") -> StorageError:
     """Why there is no reading from a file: nobody has set it up, or it is out of reach."""
-    if Path(path).parent.is_dir() and not Path(path).exists():
+    if os.path.isdir(os.path.dirname(path)) and not os.path.exists(path):
         return _missing_tables(f"there is no file {path}")
     message = (
         f"{path} cannot be opened: {words}. Does its folder exist, and may this process write "

@@ -164,7 +164,7 @@ class SqliteDatabase:
             await asyncio.to_thread(self._release, writer)
 
     def _exists(self) -> bool:
-        return self.path != MEMORY and Path(self.path).exists()
+        return self.path != MEMORY and os.path.isfile(self.path)
 
     def _acquire(self) -> _Writer:
         with self._lock:
