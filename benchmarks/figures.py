@@ -51,6 +51,7 @@ def check(what: str, figure: float, at_most: float) -> None:
 
 
 def finish() -> None:
-    """End the script, with an error if a line did not hold."""
+    """End the script; with the exit code 3 if a line did not hold."""
     if _failures:
-        sys.exit(f"{len(_failures)} line(s) did not hold: {'; '.join(_failures)}")
+        print(f"{len(_failures)} line(s) did not hold: {'; '.join(_failures)}", file=sys.stderr)
+        sys.exit(3)
