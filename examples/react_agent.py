@@ -1,7 +1,8 @@
 """An agent with long-term memory, as the documentation prints it.
 
-Run it: python examples/react_agent.py. With `OPENAI_API_KEY` set it asks OpenAI; without, a small
-server on this machine that speaks the same protocol and says what it is told to.
+Run it: python examples/react_agent.py. It needs the extras `openai` and `qdrant`, and no key: with
+`OPENAI_API_KEY` set it asks OpenAI; without, a small server on this machine that speaks the same
+protocol and says what it is told to.
 """
 
 import asyncio

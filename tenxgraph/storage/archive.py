@@ -25,7 +25,8 @@ _KINDS = {"message": "messages", "state": "states", "tool_execution": "tool_exec
 def lines(archive: Archive) -> Iterator[str]:
     """The thread's record first, then its messages, states and tool executions."""
     thread = {name: value for name, value in archive.thread.items() if name not in _OF_A_RUN}
-    yield _line("thread", {"format": FORMAT, **thread})
+    rows = {part: len(getattr(archive, part)) for part in _KINDS.values()}
+    yield _line("thread", {"format": FORMAT, "rows": rows, **thread})
     for kind, part in _KINDS.items():
         for row in getattr(archive, part):
             yield _line(kind, row)
@@ -35,14 +36,16 @@ def parse(lines: Iterable[str]) -> Archive:
     """Read what `lines` wrote.
 
     Raises:
-        SerializationError: it is no such export, or of a newer format, or damaged.
+        SerializationError: it is no such export, or of a newer format, or damaged or cut short.
     """
     archive: Archive | None = None
+    announced: dict[str, int] = {}
     for number, text in enumerate(lines, start=1):
         if not text.strip():
             continue
         kind, row = _read_line(number, text)
         if kind == "thread" and archive is None:
+            announced = row.pop("rows")
             archive = Archive(thread=row)
         elif archive is not None and kind in _KINDS:
             getattr(archive, _KINDS[kind]).append(row)
@@ -52,8 +55,20 @@ def parse(lines: Iterable[str]) -> Archive:
     if archive is None:
         message = "There is no thread in the export."
         raise SerializationError(message)
+    _check_complete(archive, announced)
     archive_rows.check(archive)
     return archive
+
+
+def _check_complete(archive: Archive, announced: dict[str, int]) -> None:
+    """Refuse a file that was cut short: it would be taken for the whole thread."""
+    found = {part: len(getattr(archive, part)) for part in _KINDS.values()}
+    if found != announced:
+        message = (
+            f"The export of thread {archive.thread['thread_id']!r} is not complete: it announces "
+            f"{announced}, and {found} came. Nothing was imported."
+        )
+        raise SerializationError(message)
 
 
 async def refuse_existing(backend: Backend, scope: Scope) -> None:

@@ -28,6 +28,7 @@ def _state_text(document: dict[str, Any]) -> str:
 
 
 class _Thread(BaseModel):
+    rows: dict[str, _Number]
     thread_id: str
     thread_name: Text | None = None
     meta: dict[str, Any]

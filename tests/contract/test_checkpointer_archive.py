@@ -155,6 +155,9 @@ BROKEN: dict[str, Callable[[list[str]], list[str]]] = {
     "one text instead of lines": lambda lines: list(lines[0]),
     "no JSON": lambda lines: [lines[0], "{broken", *lines[1:]],
     "cut short": lambda lines: [*lines[:-1], lines[-1][:-10]],
+    "its last line lost": lambda lines: lines[:-1],
+    "half of it lost": lambda lines: lines[: len(lines) // 2],
+    "a line lost in the middle": lambda lines: [*lines[:1], *lines[2:]],
     "JSON that is no object": lambda lines: [*lines, "[1]"],
     "an object of no kind": lambda lines: [*lines, "{}"],
     "an unknown kind": lambda lines: [*lines, '{"kind": "secret"}'],
@@ -191,6 +194,15 @@ async def test_what_is_no_export_is_refused_whole(checkpointer: Checkpointer) ->
         with pytest.raises(SerializationError):
             await checkpointer.aimport_thread(config("copy"), harm(lines))
         assert await checkpointer.aget_thread(config("copy")) is None, name
+
+
+async def test_an_export_that_was_cut_short_says_what_is_missing(
+    checkpointer: Checkpointer,
+) -> None:
+    await fill(checkpointer)
+    lines = await exported(checkpointer)
+    with pytest.raises(SerializationError, match=r"not complete: it announces .* Nothing was"):
+        await checkpointer.aimport_thread(config("copy"), lines[:-1])
 
 
 async def test_columns_that_are_not_known_are_passed_over(checkpointer: Checkpointer) -> None:

@@ -121,3 +121,10 @@ async def test_a_checkpointer_can_be_used_in_a_with_block_and_again(backend: Bac
     assert texts(await checkpointer.aget_state(config())) == ["a"]
     await checkpointer.arelease()
     await checkpointer.aclose()
+
+
+def test_with_closes_and_a_closed_one_opens_again(backend: Backend) -> None:
+    with backend.make() as checkpointer:
+        checkpointer.put_state(config(), state("a"))
+    if "sqlite-memory" not in backend.name:  # which is gone with its one connection
+        assert texts(checkpointer.get_state(config())) == ["a"]

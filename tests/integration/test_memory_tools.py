@@ -110,6 +110,27 @@ async def test_labels_are_kept_and_an_unknown_type_is_episodic(store: BaseStore)
     assert memories["works at sea"].category == "work"
 
 
+async def test_what_names_no_type_is_episodic_and_what_names_no_key_has_none(
+    store: BaseStore,
+) -> None:
+    odd: list[Any] = [5, ["semantic"], {}, None, ""]
+    for number, memory_type in enumerate(odd):
+        nothing: dict[str, Any] = {"memory_type": memory_type, "memory_key": None, "category": None}
+        await use(memory_tool, "store", content=f"fact {number}", **nothing, store=store)
+    assert len(await use(memory_tool, query="fact", memory_type=7, store=store)) == len(odd)
+    memories = await store.aget_all(ALICE)
+    assert {(one.memory_type, one.category, one.memory_key) for one in memories} == {
+        ("episodic", "general", None)
+    }
+
+
+async def test_the_user_tool_promises_nothing_that_cannot_be_kept(store: BaseStore) -> None:
+    for arguments in ({"text": "\ud800"}, {"text": "x", "category": 5}):
+        reply = await use(user_memory_tool, "remember", **arguments, store=store)
+        assert "error" in reply
+    assert store.writes.stats.scheduled == 0
+
+
 async def test_a_search_has_the_limit_it_is_given(store: BaseStore) -> None:
     for number in range(8):
         await use(memory_tool, action="store", content=f"fact {number}", store=store)
@@ -147,6 +168,26 @@ async def test_a_search_has_the_limit_it_is_given(store: BaseStore) -> None:
             {"action": "store", "content": "x", "metadata": {"when": object}},
             "`metadata['when']` is <class 'object'>, which is no JSON value of at most 64 bits. "
             "Turn it into text, a number, a list or a dict first.",
+        ),
+        (
+            {"action": "store", "content": "x", "category": 5},
+            "`category` must be text, not 5.",
+        ),
+        (
+            {"action": "store", "content": "x", "memory_key": ["a"]},
+            "`memory_key` must be text, such as 'favorite_language', not ['a'].",
+        ),
+        (
+            {"action": "store", "content": "half a pair: \ud800"},
+            "`content` is not valid Unicode: surrogates not allowed at position 13.",
+        ),
+        (
+            {"query": "\ud800"},
+            "`query` is not valid Unicode: surrogates not allowed at position 0.",
+        ),
+        (
+            {"query": "x", "category": "\ud800"},
+            "`category` is not valid Unicode: surrogates not allowed at position 0.",
         ),
     ],
 )

@@ -183,3 +183,19 @@ def test_a_path_object_is_as_good_as_its_text(tmp_path: Path) -> None:
     checkpointer = create_checkpointer(tmp_path / "agents.db")
     assert isinstance(checkpointer, SqliteCheckpointer)
     assert str(tmp_path / "agents.db") in repr(checkpointer)
+
+
+def test_a_file_behind_two_slashes_is_not_taken_for_a_host() -> None:
+    with pytest.raises(ValueError, match=r"write sqlite:///agents\.db"):
+        create_checkpointer("sqlite://agents.db")
+
+
+@pytest.mark.parametrize("dsn", ["postgres:/agents", "postgresql:agents", "sqlite:agents.db"])
+def test_a_url_without_its_slashes_is_no_path(dsn: str) -> None:
+    with pytest.raises(ValueError, match="must be a postgresql://"):
+        create_checkpointer(dsn)
+
+
+def test_migrating_what_is_gone_at_once_is_refused() -> None:
+    with pytest.raises(ValueError, match="names no file"):
+        open_database("sqlite://")

@@ -38,6 +38,12 @@ class Settings:
         """
         if config is not None and not isinstance(config, Mapping):
             raise ValueError(f"`config` must be a dict, not {type(config).__name__}.")
+        if "configurable" in (config or {}):
+            message = (
+                "The config has `configurable`. Here its keys stand at the top: "
+                '{"thread_id": ..., "user_id": ...}.'
+            )
+            raise ValueError(message)
         own = {key: value for key, value in (config or {}).items() if not key.startswith("_")}
         if own.get("thread_id") is None:
             own["thread_id"] = uuid4().hex

@@ -92,7 +92,7 @@ def _with_fields(state: StateT, fields: Mapping[str, Any]) -> Joined:
             raise GraphError(f"The state has no field {name!r}. It has: {known}.")
         reducer = _reducer(type(state), name)
         if reducer is not None:
-            value = reducer(getattr(joined, name), value)
+            value = _reduced(reducer, name, getattr(joined, name), value)
         _assign(joined, name, value)
     return Joined(joined, added)
 
@@ -108,6 +108,14 @@ def _replaced(state: StateT, new: AgentState) -> Joined:
 def _reducer(kind: type[AgentState], name: str) -> Callable[[Any, Any], Any] | None:
     """The function annotated on a field, which joins its old value and an update."""
     return next((note for note in kind.model_fields[name].metadata if callable(note)), None)
+
+
+def _reduced(reducer: Callable[[Any, Any], Any], name: str, old: Any, update: Any) -> Any:
+    try:
+        return reducer(old, update)
+    except Exception as error:
+        problem = f"{type(error).__name__}: {error}"
+        raise GraphError(f"The reducer of `{name}` failed on {update!r}: {problem}") from error
 
 
 def _assign(state: AgentState, name: str, value: Any) -> None:

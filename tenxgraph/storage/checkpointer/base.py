@@ -295,6 +295,17 @@ class BaseCheckpointer(ABC, Generic[StateT]):
     ) -> None:
         await self.aclose()
 
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        _kind: type[BaseException] | None,
+        _error: BaseException | None,
+        _trace: TracebackType | None,
+    ) -> None:
+        self.close()
+
     setup = sync_twin(asetup)
     put_checkpoint = sync_twin(aput_checkpoint)
     put_state = sync_twin(aput_state)

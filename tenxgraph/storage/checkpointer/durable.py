@@ -118,8 +118,8 @@ class DurableCheckpointer(BaseCheckpointer[StateT]):
             return cast("StateT", stored_state.assemble(codec, row, fields, ranges, stored))
         except SerializationError as error:
             message = (
-                f"Thread {scope.thread_id!r}, version {row.version}, cannot be read: {error} Older "
-                "versions may still be: see `alist_states`."
+                f"Thread {scope.thread_id!r}, version {row.version}, cannot be read: {error}. "
+                "Older versions may still be: see `alist_states`."
             )
             error.args = (message,)
             error.context |= {"thread_id": scope.thread_id, "version": row.version}

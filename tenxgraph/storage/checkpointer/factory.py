@@ -11,6 +11,8 @@ from tenxgraph.storage.sql.dsn import is_postgres
 
 __all__ = ["create_checkpointer"]
 
+_SCHEMES = ("postgres:", "postgresql:", "sqlite:")
+
 
 def create_checkpointer(
     dsn: str | os.PathLike[str] | None, *, redis_url: str | None = None, **options: Any
@@ -26,8 +28,8 @@ def create_checkpointer(
     Raises:
         ValueError: it is no DSN, or names another database.
     """
-    dsn = os.fspath(dsn) if dsn else ""
-    if not dsn:
+    dsn = os.fspath(dsn) if isinstance(dsn, str | os.PathLike) else ""
+    if not dsn or ("://" not in dsn and dsn.startswith(_SCHEMES)):
         message = "`dsn` must be a postgresql:// or sqlite:/// URL, or the path of a SQLite file."
         raise ValueError(message)
     if is_postgres(dsn) and redis_url is not None:

@@ -2,7 +2,7 @@
 
 from tenxgraph.storage.sql.dsn import PostgresDsn, is_postgres, sqlite_path
 from tenxgraph.storage.sql.postgres_database import PostgresDatabase, PostgresOptions
-from tenxgraph.storage.sql.sqlite_database import SqliteDatabase
+from tenxgraph.storage.sql.sqlite_database import MEMORY, SqliteDatabase
 
 __all__ = ["open_database"]
 
@@ -23,6 +23,12 @@ def open_database(dsn: str | None, schema: str | None = None) -> PostgresDatabas
         return PostgresDatabase(PostgresDsn.parse(dsn), schema or "public", PostgresOptions())
     path = sqlite_path(dsn)
     if path is None:
-        message = "The DSN must begin with postgresql:// or sqlite:///."
+        message = (
+            "The DSN must begin with postgresql:// or sqlite:///; a file is named by a URL here, "
+            "such as sqlite:///agents.db."
+        )
+        raise ValueError(message)
+    if path == MEMORY:
+        message = f"{dsn} names no file, so what is done to it is gone at once."
         raise ValueError(message)
     return SqliteDatabase(path)

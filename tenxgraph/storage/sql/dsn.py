@@ -100,10 +100,17 @@ def is_postgres(dsn: str) -> bool:
 
 
 def sqlite_path(dsn: str) -> str | None:
-    """The file a SQLite URL names, `:memory:` if it names none, `None` if it is no such URL."""
+    """The file a SQLite URL names, `:memory:` if it names none, `None` if it is no such URL.
+
+    Raises:
+        ValueError: a file name stands where a host would, behind two slashes.
+    """
     scheme, separator, rest = dsn.partition("://")
     if not separator or not _SQLITE.match(scheme):
         return None
+    if rest and not rest.startswith("/"):
+        message = f"{dsn} has two slashes in front of the file; write {scheme}:///{rest}."
+        raise ValueError(message)
     path = rest.partition("?")[0].removeprefix("/")
     return path if path not in ("", ":memory:") else ":memory:"
 

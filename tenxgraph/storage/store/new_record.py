@@ -13,7 +13,7 @@ from tenxgraph.storage.store.records import (
 )
 from tenxgraph.storage.store.scope import Provenance, Scope
 
-__all__ = ["checked_key", "new_record"]
+__all__ = ["checked_category", "checked_key", "new_record"]
 
 
 def new_record(scope: Scope, provenance: Provenance, new: NewMemory) -> MemorySearchResult:
@@ -33,7 +33,7 @@ def new_record(scope: Scope, provenance: Provenance, new: NewMemory) -> MemorySe
         id=memory_id,
         content=checked_content(new.content),
         memory_type=MemoryType.parse(new.memory_type).value,
-        category=_checked_category(new.category),
+        category=checked_category(new.category),
         metadata=checked_metadata(new.metadata),
         user_id=scope.user_id,
         agent_id=scope.agent_id,
@@ -56,7 +56,8 @@ def checked_key(key: object) -> str:
     return checked_text(key, "memory_key")
 
 
-def _checked_category(category: object) -> str:
+def checked_category(category: object) -> str:
+    """The label, `"general"` if there is none; `ValueError` if it cannot be one."""
     if category is None or category == "":
         return "general"
     if not isinstance(category, str):

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import Any
 
-from tenxgraph.storage.store.records import MemorySearchResult
+from tenxgraph.storage.store.records import MemorySearchResult, checked_text
 
 __all__ = [
     "FILTER_FIELDS",
@@ -46,6 +46,7 @@ def checked_query(query: object) -> None:
     """`ValueError` if there is nothing to look for."""
     if not isinstance(query, str) or not query.strip():
         raise ValueError("`query` is blank: say what to look for.")
+    checked_text(query, "query")
 
 
 def conditions(
@@ -77,4 +78,4 @@ def _values(name: str, value: object) -> list[str]:
     values = list(value) if isinstance(value, list | tuple | set | frozenset) else [value]
     if not values or not all(isinstance(item, str) and item for item in values):
         raise ValueError(f"`{name}` must be text or a list of texts to match, not {value!r}.")
-    return [str(item) for item in values]
+    return [checked_text(str(item), name) for item in values]

@@ -8,12 +8,13 @@ from typing import Any
 
 from tenxgraph.core.exceptions import StoreError, TransientStorageError
 from tenxgraph.storage.store.base import BaseStore
+from tenxgraph.storage.store.new_record import checked_key
 from tenxgraph.storage.store.pending import FailedWrite
 from tenxgraph.storage.store.pending_write import PendingLog, PendingWrite
 from tenxgraph.storage.store.records import MemorySearchResult, MemoryType
 from tenxgraph.storage.store.scope import Config, Provenance, Scope
 
-__all__ = ["Caller", "in_json", "search_memories", "wanted", "write_memory"]
+__all__ = ["Caller", "in_json", "key_or_none", "search_memories", "wanted", "write_memory"]
 
 logger = logging.getLogger("tenxgraph.store")
 
@@ -72,6 +73,13 @@ def wanted(name: str, value: object, action: str | None = None) -> str:
     if not isinstance(value, str) or not value.strip():
         raise ValueError(f"{name} is required" + (f" for {action}" if action else ""))
     return value
+
+
+def key_or_none(memory_key: object) -> str | None:
+    """The key without blanks around it; `None` if none is given, or `ValueError`."""
+    if memory_key is None or (isinstance(memory_key, str) and not memory_key.strip()):
+        return None
+    return checked_key(memory_key).strip()
 
 
 async def search_memories(

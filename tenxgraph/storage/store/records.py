@@ -38,16 +38,16 @@ class MemoryType(StrEnum):
     DECLARATIVE = "declarative"
 
     @classmethod
-    def known(cls, value: str | None) -> "MemoryType | None":
+    def known(cls, value: object) -> "MemoryType | None":
         """The type of this name, or `None` if there is no such type."""
         try:
-            return cls((value or "").strip().lower())
+            return cls(value.strip().lower()) if isinstance(value, str) else None
         except ValueError:
             return None
 
     @classmethod
-    def parse(cls, value: str | None) -> "MemoryType":
-        """The type of this name; `None` and names that do not exist are `EPISODIC`."""
+    def parse(cls, value: object) -> "MemoryType":
+        """The type of this name; whatever names no type is `EPISODIC`."""
         return cls.known(value) or cls.EPISODIC
 
 

@@ -9,15 +9,22 @@ from typing import Any
 
 from tenxgraph.storage.store.base import BaseStore
 from tenxgraph.storage.store.memory_config import MemoryConfig
+from tenxgraph.storage.store.new_record import checked_category
 from tenxgraph.storage.store.pending_write import PendingLog
 from tenxgraph.storage.store.recall import (
     Caller,
     in_json,
+    key_or_none,
     search_memories,
     wanted,
     write_memory,
 )
-from tenxgraph.storage.store.records import MemoryType, checked_metadata, checked_write_mode
+from tenxgraph.storage.store.records import (
+    MemoryType,
+    checked_content,
+    checked_metadata,
+    checked_write_mode,
+)
 from tenxgraph.storage.store.scope import Config, Scope
 
 __all__ = [
@@ -97,12 +104,12 @@ async def memory_tool(  # noqa: PLR0913, D417 - the model reads this
             write["memory_id"] = wanted("memory_id", memory_id, action)
         elif action == "store":
             write["memory_type"] = MemoryType.parse(memory_type).value
-            write["category"] = category or "general"
-            write["memory_key"] = str(memory_key).strip() or None
+            write["category"] = checked_category(category)
+            write["memory_key"] = key_or_none(memory_key)
         else:
             raise ValueError(f"unknown action {action!r}: use search, store, update or delete")
         if action != "delete":
-            write["content"] = wanted("content", content, action)
+            write["content"] = checked_content(wanted("content", content, action))
             write["metadata"] = checked_metadata(metadata)
             write["write_mode"] = checked_write_mode(write_mode)
         return await write_memory(caller, **write)
@@ -162,9 +169,9 @@ def bind_user_memory(memory: MemoryConfig) -> MemoryTool:
             reply = await write_memory(
                 caller,
                 action="store",
-                content=text,
+                content=checked_content(text),
                 memory_type=MemoryType.parse(memory_type or settings.memory_type).value,
-                category=category or settings.category,
+                category=checked_category(category or settings.category),
             )
             return reply | {"action": action}
 

@@ -69,6 +69,12 @@ async def test_fields_are_set_and_reduced_and_validated() -> None:
     with pytest.raises(NodeError, match="`topic` cannot become 7"):
         await result_of(wrong)
 
+    def no_list() -> dict[str, Any]:
+        return {"lines": 7}
+
+    with pytest.raises(NodeError, match="'no_list': The reducer of `lines` failed on 7: TypeError"):
+        await result_of(no_list)
+
 
 async def test_a_whole_state_may_be_returned() -> None:
     def node(state: Notes) -> Notes:
