@@ -11,7 +11,9 @@ import programs
 import pytest
 from graphs import config, said
 
+from tenxgraph.core.exceptions import StoreError
 from tenxgraph.core.graph import Agent, StateGraph, ToolNode
+from tenxgraph.core.graph.tools import Tool
 from tenxgraph.core.state import AgentState, Message, ToolCall
 from tenxgraph.prebuilt.agent import ReactAgent
 from tenxgraph.prebuilt.tools import memory_tool
@@ -189,6 +191,78 @@ async def test_closing_lands_what_was_too_slow_for_the_run(
     assert len(await kept.aget_all(USER)) == 1
     async with SqliteCheckpointer[AgentState](path) as again:
         assert [row.status for row in await again.alist_tool_results(config())] == ["finished"]
+
+
+class Watched(InMemoryStore):
+    """Knows how often it was closed, and may fail at it."""
+
+    def __init__(self, fails: bool = False) -> None:
+        super().__init__(HashEmbedding())
+        self.closed = 0
+        self._fails = fails
+
+    async def _aclose(self) -> None:
+        self.closed += 1
+        if self._fails:
+            raise StoreError("Gone.")
+        await super()._aclose()
+
+
+@pytest.mark.parametrize("mode", ["postload", "preload", "no_retrieval"])
+async def test_closing_closes_every_store_that_was_given_once(mode: Any) -> None:
+    graphs, memorys, users, agents, tools = (Watched() for _ in range(5))
+    memory = MemoryConfig(
+        store=memorys,
+        retrieval_mode=mode,
+        user_memory=UserMemoryConfig(store=users),
+        agent_memory=AgentMemoryConfig(enabled=True, agent_id="a", store=agents),
+    )
+    tool = Tool(memory_tool, store=tools)
+    app = ReactAgent(ScriptedModel(["ok"]), [tool], memory=memory).compile(store=graphs)
+    # By the application, beside any run: what was promised through any of them lands.
+    stores = (graphs, memorys, users, agents, tools)
+    for one in stores:
+        await memory_tool(action="store", content="x", config=USER, store=one)
+    await app.aclose()
+    assert [one.writes.stats.landed for one in stores] == [1] * 5
+    assert [one.closed for one in stores] == [1] * 5
+
+
+async def test_closing_goes_on_where_one_store_fails(tmp_path: Path) -> None:
+    failing, other = Watched(fails=True), Watched()
+    memory = MemoryConfig(user_memory=UserMemoryConfig(store=other))
+    checkpointer: SqliteCheckpointer[AgentState] = SqliteCheckpointer(tmp_path / "threads.db")
+    await checkpointer.asetup()
+    closed: list[str] = []
+
+    class Model(ScriptedModel):
+        async def aclose(self) -> None:
+            closed.append("model")
+
+    async def close() -> None:
+        closed.append("checkpointer")
+        await SqliteCheckpointer.aclose(checkpointer)
+
+    checkpointer.aclose = close  # type: ignore[method-assign]
+    app = ReactAgent(Model(["ok"]), memory=memory).compile(checkpointer, store=failing)
+    with pytest.raises(StoreError, match="Gone"):
+        await app.aclose()
+    assert other.closed == 1
+    assert closed == ["model", "checkpointer"]
+
+
+async def test_the_end_of_a_run_waits_for_a_store_that_only_a_plain_tool_has() -> None:
+    gate = Gate()
+    kept = InMemoryStore(gate)
+
+    async def note(config: Any, store: Any) -> str:
+        """Note something."""
+        return await memory_tool(action="store", content="x", config=config, store=store)
+
+    threading.Timer(0.2, gate.open.set).start()
+    model = ScriptedModel([call("note"), "ok"])
+    await ReactAgent(model, [Tool(note, store=kept)]).compile().ainvoke("go", config())
+    assert kept.writes.stats.landed == 1
 
 
 async def test_a_write_that_the_store_refuses_is_not_tried_for_ever() -> None:

@@ -14,7 +14,7 @@ from tenxgraph.core.graph.tool_node import ToolNode
 from tenxgraph.core.graph.tools import Tool
 from tenxgraph.core.graph.update import as_messages
 from tenxgraph.core.state import AgentState, Message
-from tenxgraph.storage.store import MemoryConfig
+from tenxgraph.storage.store import BaseStore, MemoryConfig
 from tenxgraph.storage.store.prompt import memory_prompt, preloaded_memories
 from tenxgraph.storage.store.tools import memory_tools
 
@@ -92,6 +92,11 @@ class Agent:
         if self._output is not None and not answer.tool_calls:
             self._output.check(answer.text())
         return _as_new(answer, state)
+
+    @property
+    def stores(self) -> list[BaseStore]:
+        """The long-term memories that it was given by configuration."""
+        return [] if self._memory is None else self._memory.stores()
 
     async def aclose(self) -> None:
         """Close what the model has opened."""

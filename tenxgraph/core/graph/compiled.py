@@ -3,6 +3,7 @@
 import asyncio
 import threading
 from collections.abc import AsyncGenerator, Mapping
+from contextlib import AsyncExitStack
 from types import TracebackType
 from typing import Any, Generic, Self, TypeVar
 
@@ -125,19 +126,24 @@ class CompiledGraph(Generic[StateT]):
             go on in the background.
         """
         settings = Settings.of(config)
-        promises = Promises(self._plan.tools(), self.store)
+        promises = Promises(self._plan, self.store)
         count = await promises.recover(Ledger(self.checkpointer, settings.config))
         await promises.flush(str(settings.config["thread_id"]))
         return count
 
     async def aclose(self) -> None:
-        """Land the promised memory writes, then close the stores, models and checkpointer."""
-        await Promises(self._plan.tools(), self.store).aclose()
-        for node in self._plan.nodes.values():
-            close = getattr(node.function, "aclose", None)
-            if close is not None:
-                await close()
-        await self.checkpointer.aclose()
+        """Land the promised memory writes, then close the stores, models and checkpointer.
+
+        All that the graph, its agents and its tools were given is closed, even if closing one of
+        them fails. A store that others use too opens again by itself.
+        """
+        async with AsyncExitStack() as closing:  # the last one in is closed first
+            closing.push_async_callback(self.checkpointer.aclose)
+            for node in self._plan.nodes.values():
+                close = getattr(node.function, "aclose", None)
+                if close is not None:
+                    closing.push_async_callback(close)
+            closing.push_async_callback(Promises(self._plan, self.store).aclose)
 
     def draw(self) -> str:
         """The graph as Mermaid text."""

@@ -4,6 +4,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from tenxgraph.core.exceptions import GraphError
+from tenxgraph.core.graph.agent import Agent
 from tenxgraph.core.graph.edges import END, START, ConditionalEdge, Edge
 from tenxgraph.core.graph.node import Node
 from tenxgraph.core.graph.tool_node import ToolNode
@@ -53,6 +54,12 @@ class Plan:
         """The tools of all nodes."""
         nodes = (node.function for node in self.nodes.values())
         return [tool for node in nodes if isinstance(node, ToolNode) for tool in node.tools]
+
+    def stores(self) -> list[Any]:
+        """The long-term memories that agents and tools were given, beside the graph's own."""
+        agents = (one.function for one in self.nodes.values() if isinstance(one.function, Agent))
+        named = [store for agent in agents for store in agent.stores]
+        return named + [tool.store for tool in self.tools() if tool.store is not None]
 
     async def after(self, name: str, given: dict[str, Any]) -> str:
         """The name of the node that runs after another; `END` where nothing leads on."""

@@ -2,14 +2,17 @@
 
 import asyncio
 import logging
-from collections.abc import Iterable, Mapping
-from typing import Any
+from collections.abc import Mapping
+from contextlib import AsyncExitStack
+from typing import TYPE_CHECKING, Any
 
 from tenxgraph.core.graph.ledger import Asked, Ledger, Outcome
-from tenxgraph.core.graph.tools import Tool
 from tenxgraph.storage.checkpointer import ToolExecution
 from tenxgraph.storage.store import BaseStore
 from tenxgraph.storage.store.pending_write import PendingWrite
+
+if TYPE_CHECKING:
+    from tenxgraph.core.graph.plan import Plan
 
 __all__ = ["CallLog", "Promises"]
 
@@ -64,15 +67,21 @@ class CallLog:
 
 
 class Promises:
-    """What the tools of a graph have promised, and where it is to be kept."""
+    """What the tools of a graph have promised, and where it is to be kept.
 
-    def __init__(self, tools: Iterable[Tool], store: Any) -> None:
-        self._tools = {one.name: one for one in tools if one.promises_writes}
+    Args:
+        plan: the graph, whose agents and tools may name stores of their own.
+        store: the graph's own store, if it has one.
+    """
+
+    def __init__(self, plan: "Plan", store: Any) -> None:
+        self._tools = {one.name: one for one in plan.tools() if one.promises_writes}
         self._store = store
+        self._named = plan.stores()
 
     def stores(self) -> list[BaseStore]:
-        """Every long-term memory that the graph may write to."""
-        known = [self._store, *(one.store for one in self._tools.values())]
+        """Every long-term memory that the graph was given."""
+        known = [self._store, *self._named]
         return list({id(store): store for store in known if isinstance(store, BaseStore)}.values())
 
     async def recover(self, ledger: Ledger) -> int:
@@ -117,9 +126,10 @@ class Promises:
             await asyncio.wait(waiting, timeout=_DEADLINE)
 
     async def aclose(self) -> None:
-        """Land everything, and close the stores."""
-        for store in self.stores():
-            await store.aclose()
+        """Land everything, and close the stores; each of them, even if another fails."""
+        async with AsyncExitStack() as closing:
+            for store in self.stores():
+                closing.push_async_callback(store.aclose)
 
 
 class _RowLog:

@@ -46,7 +46,7 @@ class Run:
     ) -> None:
         self._plan = plan
         self._store = store
-        self._promises = Promises(plan.tools(), store)
+        self._promises = Promises(plan, store)
         self._settings = settings
         self._emit = emit
         self._thread = Thread(checkpointer, settings.config, settings.lease_timeout)

@@ -99,6 +99,11 @@ class MemoryConfig(BaseModel):
         """Where a scope's memories are: its own store, this one's, or the graph's."""
         return scope.store or self.store or compiled
 
+    def stores(self) -> list[BaseStore]:
+        """Every store that is named here."""
+        named = (self.store, self.user_memory.store, self.agent_memory.store)
+        return [store for store in named if store is not None]
+
     def limit_for(self, scope: UserMemoryConfig | AgentMemoryConfig) -> int:
         """How many results a scope's search returns."""
         return self.limit if scope.limit is None else scope.limit
