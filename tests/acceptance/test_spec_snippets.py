@@ -185,6 +185,39 @@ result = await app.ainvoke(
 # The agent can search agent memory (policies) but cannot modify it
 """
 
+LOCAL_QDRANT = """
+from tenxgraph.storage import create_local_qdrant_store
+from tenxgraph.storage.store.embedding import OpenAIEmbedding
+
+store = create_local_qdrant_store(
+    path="./memory_db",
+    embedding=OpenAIEmbedding(model="text-embedding-3-small"),
+)
+"""
+
+MEM0 = """
+from tenxgraph.storage import Mem0Store
+
+store = Mem0Store(config=mem0_config)  # a mem0 MemoryConfig or an equivalent dict
+"""
+
+MEM0_CONFIG_DICT = """
+import os
+os.environ |= {"MEM0_TELEMETRY": "False", "MEM0_DIR": "./mem0"}
+mem0_config = {
+    "vector_store": {"provider": "qdrant", "config": {"path": "./mem0/qdrant"}},
+    "history_db_path": "./mem0/history.db",
+}
+"""
+
+MEM0_CONFIG_OBJECT = (
+    MEM0_CONFIG_DICT
+    + """
+from mem0.configs.base import MemoryConfig
+mem0_config = MemoryConfig(**mem0_config)
+"""
+)
+
 
 @pytest.fixture
 def server() -> Iterator[OpenAIServer]:
@@ -255,6 +288,30 @@ await store.astore(
     told = run(tmp_path, server, *program, 'print(result["messages"][-1].text())')
     assert "Returns are free." in told
     assert tools_told(server) == ["user_memory_tool", "agent_memory_tool"]
+
+
+@pytest.mark.parametrize(
+    "snippets",
+    [(LOCAL_QDRANT,), (MEM0_CONFIG_DICT, MEM0), (MEM0_CONFIG_OBJECT, MEM0)],
+    ids=["qdrant", "mem0-dict", "mem0-object"],
+)
+def test_a_memory_tool_on_each_vector_store(
+    tmp_path: Path, server: OpenAIServer, snippets: tuple[str, ...]
+) -> None:
+    agent = """
+from tenxgraph.prebuilt.agent import ReactAgent
+from tenxgraph.prebuilt.tools import memory_tool
+app = ReactAgent("gpt-4o-mini", tools=[memory_tool]).compile(store=store)
+config = {"thread_id": "t1", "user_id": "alice"}
+print((await app.ainvoke("What do I drink?", config))["messages"][-1].text())
+await app.aclose()
+"""
+    server.add_answers(
+        use("memory_tool", action="store", content="drinks tea", memory_key="drink"),
+        use("memory_tool", query="drinks"),
+        lambda body: body["messages"][-1]["content"],
+    )
+    assert "drinks tea" in run(tmp_path, server, *snippets, agent)
 
 
 @pytest.mark.parametrize("checkpointer", [IN_MEMORY, SQLITE + "checkpointer.setup()\n"])
