@@ -3,7 +3,7 @@
 from typing import Any, NamedTuple
 
 from tenxgraph._optional import require
-from tenxgraph.storage.cache.scripts import Script
+from tenxgraph.storage.cache.scripts import PUT_DONE, Script
 
 __all__ = ["Call", "Put", "run", "run_put"]
 
@@ -15,7 +15,7 @@ class Call(NamedTuple):
 
     script: Script
     keys: list[str]
-    arguments: list[str | int]
+    arguments: list[str | int | bytes]
 
 
 class Put(NamedTuple):
@@ -24,9 +24,18 @@ class Put(NamedTuple):
     arrival: str
     value: bytes
     guard: Call
+    extension: Call | None = None
+    """Makes it of the value that is there, if it is the one that is thought to be there."""
 
 
 async def run_put(client: Any, put: Put) -> Any:
+    """Send what is new, or else the value, and have it checked in."""
+    if put.extension is not None and await run(client, put.extension) == PUT_DONE:
+        return PUT_DONE
+    return await _run_whole(client, put)
+
+
+async def _run_whole(client: Any, put: Put) -> Any:
     """Send the value and have it checked in: one round trip, whatever its size."""
     if hasattr(client, "nodes_manager"):  # a cluster's pipelines know no scripts
         await client.set(put.arrival, put.value, ex=_ARRIVAL_SECONDS)

@@ -13,7 +13,7 @@ from uuid import UUID
 
 from tenxgraph.core.state.agent_state import StoredState
 
-__all__ = ["Body", "Entry", "Label", "life_of", "pack", "unpack"]
+__all__ = ["Body", "Change", "Entry", "Label", "change", "life_of", "pack", "unpack"]
 
 FORMAT = 1
 VERSION_FIELD = "__checkpoint_version__"
@@ -23,6 +23,8 @@ SEPARATOR = b",\n"
 _FIELDS = b'"fields":'
 _CONTEXT = b',\n"context":[\n'
 _END = b"\n]}"
+# Where the messages begin is rounded up, so that the next value mostly has them at the same place.
+_ROOM = 256
 _FOREIGN = "not an entry of this format"
 
 
@@ -56,6 +58,16 @@ class Body:
         """
         rest = self.value[self.start + behind : self.end].removeprefix(SEPARATOR if behind else b"")
         return rest.decode().split(SEPARATOR.decode()) if rest else []
+
+
+class Change(NamedTuple):
+    """What is to be written into a value that is there, to make the next one of it."""
+
+    opening_before: bytes
+    length_before: int
+    opening: bytes
+    end: bytes
+    """The new messages, in the place of the old end."""
 
 
 class Label(NamedTuple):
@@ -97,13 +109,30 @@ def pack(
     if added.count("\n") != max(len(texts) - 1, 0) or "\n" in stored.fields:
         return None
     head = _head_of(stored, label)
-    opening = b"".join((head, b",\n", _FIELDS, stored.fields.encode(), _CONTEXT))
+    opening = b"".join((head, b",\n", _FIELDS, stored.fields.encode()))
+    opening += b" " * (-(len(opening) + len(_CONTEXT)) % _ROOM) + _CONTEXT
     known = before.view() if before is not None else b""
     separator = SEPARATOR if known and texts else b""
     messages = added.replace("\n", ",\n").encode()
     # In one go: at a thousand messages, to copy them once more costs as much as all the rest.
     value = b"".join((opening, known, separator, messages, _END))
     return value, Body(value, len(opening), len(value) - len(_END))
+
+
+def change(before: Body, after: Body) -> Change | None:
+    """How to get from one value to another that has the same messages, and maybe more behind them.
+
+    Sending this instead of the whole value makes a refresh cost what is new, not what is there.
+    `None` if the messages have moved.
+    """
+    if before.start != after.start:
+        return None
+    return Change(
+        opening_before=before.value[: before.start],
+        length_before=len(before.value),
+        opening=after.value[: after.start],
+        end=after.value[before.end :],
+    )
 
 
 def unpack(value: bytes) -> Entry:
@@ -124,7 +153,7 @@ def unpack(value: bytes) -> Entry:
         generation=UUID(head["generation"]),
         label=Label(head["origin"], head["thread"], head["owner"]),
         refs=head["refs"],
-        fields=fields[len(_FIELDS) :].decode(),
+        fields=fields[len(_FIELDS) :].rstrip(b" ").decode(),
         body=Body(value, start + len(_CONTEXT), len(value) - len(_END)),
     )
 

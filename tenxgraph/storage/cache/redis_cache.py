@@ -12,9 +12,10 @@ from tenxgraph.storage.cache import entry
 from tenxgraph.storage.cache.breaker import Breaker, Kind
 from tenxgraph.storage.cache.clients import LoopClients, RedisUrl
 from tenxgraph.storage.cache.commands import Call, Put, run, run_put
+from tenxgraph.storage.cache.entry import Change
 from tenxgraph.storage.cache.key import companion_key
 from tenxgraph.storage.cache.owed import Doubts, OwedDrops
-from tenxgraph.storage.cache.scripts import DROP, PUT, PUT_DONE
+from tenxgraph.storage.cache.scripts import DROP, EXTEND, PUT, PUT_DONE
 from tenxgraph.storage.cache.stats import CacheStats
 
 if TYPE_CHECKING:
@@ -109,18 +110,28 @@ class RedisCache:
         return None if found is None else _seen(found[0], "")
 
     async def put(
-        self, key: str, value: bytes, *, version: int, life: str, seen: str | None
+        self,
+        key: str,
+        value: bytes,
+        *,
+        version: int,
+        life: str,
+        seen: str | None,
+        change: Change | None = None,
     ) -> bool:
         """Write the value of a committed version; whether it was written.
 
         It is not if a newer version is there, or if the entry has been dropped since `seen`. If
         it should have been but was not, what is there instead will not be read by this process.
+        With a `change`, only that is sent where it fits what is there.
         """
         if seen is None or len(value) > _LARGEST_VALUE or not await self._settled(key):
             self.stats.skipped += 1
             await self._drop(key, version)
             return False
         put = self._put_of(key, value, version, life, seen)
+        if change is not None:
+            put = put._replace(extension=self._extension_of(key, change, version, seen))
         answer = await self._owing(key, version, lambda c: run_put(c, put))
         written: bool = answer == PUT_DONE
         if written:
@@ -187,6 +198,10 @@ class RedisCache:
         epoch, _, seen_life = seen.partition("/")
         call = Call(PUT, [key, arrival, _fence(key)], [version, life, self._ttl, epoch, seen_life])
         return Put(arrival, value, call)
+
+    def _extension_of(self, key: str, change: Change, version: int, seen: str) -> Call:
+        epoch = seen.partition("/")[0]
+        return Call(EXTEND, [key, _fence(key)], [*change, version, self._ttl, epoch])
 
     async def _call(self, kind: Kind, command: Callable[[Any], Awaitable[Any]]) -> Any:
         """What Redis answers; `None` if it does not, in time."""

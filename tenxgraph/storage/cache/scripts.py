@@ -1,4 +1,8 @@
-"""What Redis does in one step: the guarded write and the drop. Neither looks at a whole value.
+"""What Redis does in one step: the guarded writes and the drop. None looks at a whole value.
+
+The usual write is `EXTEND`: what is there is what this process last wrote or read, so only the
+opening and the new messages are sent. It does nothing where it is anything else; then `PUT` writes
+the whole value, or finds that it must not.
 
 Beside an entry there may be two more keys, in the same slot. The value of a write arrives under a
 key of its own and is renamed, so it is never copied into a script. A *fence* is left by a drop, for
@@ -8,10 +12,10 @@ an hour: it tells a read or a run that began before the drop from one that began
 
 import hashlib
 
-__all__ = ["DROP", "PUT", "PUT_DONE", "Script"]
+__all__ = ["DROP", "EXTEND", "PUT", "PUT_DONE", "Script"]
 
 PUT_DONE = 1
-"""What `PUT` answers where it has written."""
+"""What `PUT` and `EXTEND` answer where they have written."""
 
 _HEAD = """
 local function head(key)
@@ -61,6 +65,25 @@ if (epoch ~= '' and epoch ~= ARGV[4]) or version < floor or redis.call('EXISTS',
 end
 redis.call('RENAME', KEYS[2], KEYS[1])
 redis.call('EXPIRE', KEYS[1], ARGV[3])
+return 1
+"""
+)
+
+# KEYS: entry, fence.
+# ARGV: opening before, length before, opening, end, version, seconds, epoch seen.
+EXTEND = Script(
+    _HEAD
+    + """
+local before = redis.pcall('GETRANGE', KEYS[1], 0, #ARGV[1] - 1)
+if before ~= ARGV[1] or redis.call('STRLEN', KEYS[1]) ~= tonumber(ARGV[2]) then return 0 end
+local version = tonumber(ARGV[5])
+local epoch, floor = fence(KEYS[2])
+if (epoch ~= '' and epoch ~= ARGV[7]) or version < floor or tonumber((head(KEYS[1]))) > version then
+  return 0
+end
+redis.call('SETRANGE', KEYS[1], 0, ARGV[3])
+redis.call('SETRANGE', KEYS[1], tonumber(ARGV[2]) - 3, ARGV[4])
+redis.call('EXPIRE', KEYS[1], ARGV[6])
 return 1
 """
 )

@@ -8,7 +8,7 @@ from tenxgraph.core.state import AgentState, Message
 from tenxgraph.core.state.agent_state import StoredState, remember_stored
 from tenxgraph.core.state.message import Stored
 from tenxgraph.core.state.state_codec import StateCodec
-from tenxgraph.storage.cache.entry import Entry, Label, pack, unpack
+from tenxgraph.storage.cache.entry import Change, Entry, Label, change, pack, unpack
 from tenxgraph.storage.cache.recent import Context, Recent
 from tenxgraph.storage.collector import collector_paused
 
@@ -25,8 +25,8 @@ class StateEntries(Generic[StateT]):
 
     def write(
         self, key: str, stored: StoredState, label: Label, codec: StateCodec[Any]
-    ) -> bytes | None:
-        """The value for a state as it is stored; `None` if it has none.
+    ) -> tuple[bytes, Change | None] | None:
+        """The value for a state as it is stored, and what is new in it; `None` if it has none.
 
         Nothing is encoded: the texts are those that were written to the database, and of these
         only the new ones are looked at.
@@ -43,7 +43,9 @@ class StateEntries(Generic[StateT]):
             return None
         value, body = packed
         self._recent.keep(key, Context(stored.generation, stored.refs, stored.messages, body))
-        return value
+        if known is None or not count or known.generation != stored.generation:
+            return value, None
+        return value, change(known.body, body)
 
     def read(
         self, key: str, value: bytes, label: Label, codec: StateCodec[StateT]

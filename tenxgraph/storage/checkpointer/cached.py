@@ -238,13 +238,13 @@ class CachedCheckpointer(CheckpointerWrapper[StateT]):
         if self._cache.is_away:
             self._cache.skip(key, stored.version)
             return
-        value = self._entries.write(key, stored, label, self.durable.codec(type(state)))
-        if value is None:
+        entry = self._entries.write(key, stored, label, self.durable.codec(type(state)))
+        if entry is None:
             await self._drop(label, stored.version)
             return
-        life = stored.generation.hex
-        seen = config.get(_SEEN)
-        await self._cache.put(key, value, version=stored.version, life=life, seen=seen)
+        value, change = entry
+        life, version, seen = stored.generation.hex, stored.version, config.get(_SEEN)
+        await self._cache.put(key, value, version=version, life=life, seen=seen, change=change)
 
     async def _is_current(self, key: str, config: Config, stored: StoredState) -> bool:
         """Whether the entry is the thread's newest state, where that is asked for or in doubt."""
