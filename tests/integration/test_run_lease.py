@@ -154,3 +154,18 @@ async def test_a_process_that_hangs_loses_the_thread_and_its_late_write_is_refus
     assert state is not None
     assert [message.text() for message in state.context] == ["Go.", "done by the second"]
     assert result["state"].execution_meta.run_id == state.execution_meta.run_id
+
+
+async def test_a_stop_from_another_process_ends_the_node_in_progress(dsn: str) -> None:
+    worker = start_worker(dsn, 30.0)
+    async with app_on(dsn) as app:
+        assert await app.astop(THREAD)
+        assert worker.stdout is not None
+        ended = await asyncio.wait_for(asyncio.to_thread(worker.stdout.readline), 20)
+        assert ended == "done\n"
+        state = await app.aget_state(THREAD)
+        assert state is not None
+        assert state.execution_meta.status == "stopped"
+        result = await app.ainvoke("Go on.", THREAD)
+        await asyncio.to_thread(worker.communicate, "\n", 30)
+    assert result["state"].execution_meta.status == "completed"
