@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import signal
 import threading
 from collections.abc import Sequence
 from pathlib import Path
@@ -27,6 +28,7 @@ from tenxgraph.storage.store import (
     InMemoryStore,
     MemoryConfig,
     UserMemoryConfig,
+    create_local_qdrant_store,
 )
 from tenxgraph.storage.store.pending_write import PendingWrite
 from tenxgraph.testing import HashEmbedding, ScriptedModel
@@ -326,6 +328,62 @@ async def test_what_a_killed_process_had_promised_is_kept(tmp_path: Path, how: s
         (row,) = await app.checkpointer.alist_tool_results(config())
         assert row.status == "finished"
         assert [memory.content for memory in await kept.aget_all(USER)] == ["likes tea"]
+
+
+PROMISES_AND_IS_TOLD_TO_END = """
+    import asyncio, os, signal, sys
+    from tenxgraph.core.state import ToolCall
+    from tenxgraph.prebuilt.agent import ReactAgent
+    from tenxgraph.prebuilt.tools import memory_tool
+    from tenxgraph.storage.checkpointer import InMemoryCheckpointer, SqliteCheckpointer
+    from tenxgraph.storage.store import create_local_qdrant_store, writer_thread
+    from tenxgraph.testing import HashEmbedding, ScriptedModel
+
+    folder, delay, durable = sys.argv[1], float(sys.argv[2]), sys.argv[3] == "durable"
+    writer_thread.flush_all.__defaults__ = (min(5.0, 100 / delay),)
+
+    class Slow(HashEmbedding):
+        model = "HashEmbedding"
+
+        async def aembed_batch(self, texts):
+            await asyncio.sleep(delay)
+            return await super().aembed_batch(texts)
+
+    def end(messages, tools):
+        os.kill(os.getpid(), signal.SIGTERM)
+        return "never heard"
+
+    checkpointer = SqliteCheckpointer(folder + "/threads.db") if durable else InMemoryCheckpointer()
+    checkpointer.setup()
+    args = {"action": "store", "content": "likes tea"}
+    model = ScriptedModel([ToolCall(id="c", name="memory_tool", args=args), end])
+    store = create_local_qdrant_store(folder + "/memory", Slow())
+    app = ReactAgent(model, [memory_tool]).compile(checkpointer, store=store)
+    app.invoke("I like tea", {"thread_id": "t", "user_id": "u"})
+"""
+
+
+@pytest.mark.parametrize("checkpointer", ["none", "durable"])
+@pytest.mark.parametrize("delay", [0.5, 1000])
+async def test_sigterm_in_a_sync_run_lands_what_it_can_and_names_the_rest(
+    tmp_path: Path, checkpointer: str, delay: float
+) -> None:
+    program = programs.start(PROMISES_AND_IS_TOLD_TO_END, str(tmp_path), str(delay), checkpointer)
+    _, errors = program.communicate(timeout=60)
+    assert program.returncode == -signal.SIGTERM, errors
+    too_slow = delay > 1
+    assert errors.count("before a promised memory is saved: store user_id='u'") == too_slow
+    async with create_local_qdrant_store(tmp_path / "memory", HashEmbedding()) as kept:
+        contents = [memory.content for memory in await kept.aget_all(USER)]
+        assert contents == ([] if too_slow else ["likes tea"])
+        if checkpointer == "durable":
+            threads = SqliteCheckpointer[AgentState](tmp_path / "threads.db")
+            app = ReactAgent(ScriptedModel([]), [memory_tool]).compile(threads, store=kept)
+            (row,) = await threads.alist_tool_results(config())
+            assert row.status == ("scheduled" if too_slow else "finished")
+            assert await app.arecover(config()) == too_slow
+            assert [memory.content for memory in await kept.aget_all(USER)] == ["likes tea"]
+            await app.aclose()
 
 
 async def test_a_promise_made_twice_is_one_memory() -> None:

@@ -9,6 +9,7 @@ from types import TracebackType
 from typing import Any, Self
 
 from tenxgraph._sync import sync_twin
+from tenxgraph.storage.store import writer_thread
 from tenxgraph.storage.store.new_record import checked_key, new_record
 from tenxgraph.storage.store.pending import PendingWrites
 from tenxgraph.storage.store.query import (
@@ -52,6 +53,13 @@ class BaseStore(ABC):
     """
 
     _writes: PendingWrites | None = None
+
+    def __new__(cls, *_args: Any, **_named: Any) -> Self:
+        """Make a store, whose writes are waited for when the process is told to end."""
+        # Not with the first write alone: that may come from the thread of the sync API, where no
+        # handler can be set. Not in `__init__` either, which a store of one's own need not call.
+        writer_thread.hook_sigterm()
+        return super().__new__(cls)
 
     @property
     def writes(self) -> PendingWrites:

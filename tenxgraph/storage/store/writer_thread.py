@@ -15,18 +15,21 @@ from collections.abc import Callable, Coroutine
 from types import FrameType
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from tenxgraph.storage.store.pool import started_pool
+
 if TYPE_CHECKING:
     from concurrent.futures import Future
 
     from tenxgraph.storage.store.pending import PendingWrites
 
-__all__ = ["flush_all", "run", "watch"]
+__all__ = ["flush_all", "hook_sigterm", "run", "watch"]
 
 R = TypeVar("R")
 
 logger = logging.getLogger("tenxgraph.store")
 
 _LAST_DEADLINE = 10.0
+_THREADS = 4
 
 _lock = threading.RLock()
 _thread: "_WriterThread | None" = None
@@ -43,6 +46,7 @@ class _WriterThread:
 
     def __init__(self) -> None:
         self.loop = asyncio.new_event_loop()
+        self.loop.set_default_executor(started_pool(_THREADS, "tenxgraph-memory"))
         threading.Thread(target=self._serve, name="tenxgraph-memory", daemon=True).start()
 
     def _serve(self) -> None:
@@ -57,7 +61,7 @@ def run(coroutine: Coroutine[Any, Any, R]) -> "Future[R]":
         if _thread is None:
             _thread = _WriterThread()
         _hook_exit()
-        _hook_sigterm()
+        hook_sigterm()
         future = asyncio.run_coroutine_threadsafe(coroutine, _thread.loop)
     # An event loop holds its tasks weakly: without this, one could be collected while it waits.
     _running.add(future)
@@ -96,8 +100,11 @@ def _hook_exit() -> None:
     register(flush_all)
 
 
-def _hook_sigterm() -> None:
-    # Python lets only the main thread set a handler.
+def hook_sigterm() -> None:
+    """Have SIGTERM wait for all writes; only in the main thread, where Python lets one ask for it.
+
+    An application that has a handler keeps it.
+    """
     in_main_thread = threading.current_thread() is threading.main_thread()
     if in_main_thread and signal.getsignal(signal.SIGTERM) is signal.SIG_DFL:
         signal.signal(signal.SIGTERM, _flush_and_die)
