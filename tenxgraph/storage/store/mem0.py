@@ -5,13 +5,13 @@ import atexit
 import threading
 import weakref
 from collections.abc import Callable, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime
 from typing import Any, TypeVar
 
 from tenxgraph._optional import require
 from tenxgraph.core.exceptions import StoreError
 from tenxgraph.storage.store.base import BaseStore
+from tenxgraph.storage.store.pool import started_pool
 from tenxgraph.storage.store.query import Where
 from tenxgraph.storage.store.records import (
     MemoryPage,
@@ -76,7 +76,7 @@ class Mem0Store(BaseStore):
         self._memory: Memory = None
         self._opening = threading.Lock()
         self._keyed = threading.Lock()
-        self._threads = ThreadPoolExecutor(_workers(self._config), "tenxgraph-mem0")
+        self._threads = started_pool(_workers(self._config), "tenxgraph-mem0")
 
     async def asetup(self) -> None:
         """Open Mem0 and its database."""

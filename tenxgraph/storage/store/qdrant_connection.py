@@ -6,14 +6,16 @@ import os
 import threading
 import weakref
 from collections.abc import Callable
-from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
 from tenxgraph.core.exceptions import StoreError
 from tenxgraph.storage.store.per_loop import PerLoop
+from tenxgraph.storage.store.pool import started_pool
 
 if TYPE_CHECKING:
+    from concurrent.futures import Future
+
     from qdrant_client import AsyncQdrantClient, QdrantClient
 
 __all__ = ["LocalQdrant", "QdrantConnection", "RemoteQdrant"]
@@ -119,7 +121,7 @@ class _Worker:
         self._location = location
         self._users: weakref.WeakSet[LocalQdrant] = weakref.WeakSet()
         self._client: QdrantClient | None = None
-        self._thread = ThreadPoolExecutor(1, thread_name_prefix="tenxgraph-qdrant")
+        self._thread = started_pool(1, "tenxgraph-qdrant")
 
     def submit(self, job: Callable[[], Any]) -> "Future[Any]":
         """Do a job in the thread, after those before it."""

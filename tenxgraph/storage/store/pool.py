@@ -1,0 +1,20 @@
+"""Thread pools that are ready for the end of the interpreter."""
+
+import threading
+from concurrent.futures import ThreadPoolExecutor
+
+__all__ = ["started_pool"]
+
+
+def started_pool(count: int, name: str) -> ThreadPoolExecutor:
+    """A pool with all of its threads begun.
+
+    Python 3.12 begins none any more once the interpreter is about to end, which is when the last
+    promised writes are waited for.
+    """
+    pool = ThreadPoolExecutor(count, name)
+    together = threading.Barrier(count + 1)
+    for _ in range(count):
+        pool.submit(together.wait)
+    together.wait()
+    return pool
