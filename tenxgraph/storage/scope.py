@@ -8,6 +8,7 @@ from uuid import UUID
 __all__ = [
     "GENERATION_KEY",
     "LEASE_KEY",
+    "STATE_TYPE_KEY",
     "VERSION_KEY",
     "Scope",
     "checked_id",
@@ -19,6 +20,8 @@ __all__ = [
 
 VERSION_KEY = "_checkpoint_version"
 GENERATION_KEY = "_checkpoint_generation"
+STATE_TYPE_KEY = "_state_type"
+"""Where a graph says which class its states are read as: several may share a checkpointer."""
 LEASE_KEY = "_lease"
 """Where the run loop puts the lease that its writes ask for."""
 _LONGEST_ID = 255

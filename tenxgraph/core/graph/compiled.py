@@ -17,6 +17,7 @@ from tenxgraph.core.graph.run import Run
 from tenxgraph.core.graph.settings import Settings
 from tenxgraph.core.state import AgentState
 from tenxgraph.storage.checkpointer import BaseCheckpointer
+from tenxgraph.storage.scope import STATE_TYPE_KEY
 
 __all__ = ["CompiledGraph"]
 
@@ -28,8 +29,9 @@ class CompiledGraph(Generic[StateT]):
 
     Made by `StateGraph.compile`. The config of every call names the thread: `thread_id` (made up,
     and returned, if absent), `user_id` (`"anonymous"` if absent), `run_id`, `recursion_limit`
-    (25), `node_timeout` (900 s), `tool_timeout` (300 s), `thread_name`, `thread_meta`,
-    `on_pending` (`"error"` or `"cancel"`). The caller's dict is not changed.
+    (25), `node_timeout` (900 s), `tool_timeout` (300 s), `lease_timeout` (30 s, after which a
+    process that says nothing is taken for dead), `thread_name`, `thread_meta`, `on_pending`
+    (`"error"` or `"cancel"`). The caller's dict is not changed.
     """
 
     def __init__(self, plan: Plan, checkpointer: BaseCheckpointer[Any], store: Any) -> None:
@@ -112,7 +114,8 @@ class CompiledGraph(Generic[StateT]):
 
     async def aget_state(self, config: Mapping[str, Any]) -> StateT | None:
         """The newest state of a thread, or `None`."""
-        state: StateT | None = await self.checkpointer.aget_state(dict(Settings.of(config).config))
+        own = {**Settings.of(config).config, STATE_TYPE_KEY: type(self._plan.initial)}
+        state: StateT | None = await self.checkpointer.aget_state(own)
         return state
 
     async def arecover(self, config: Mapping[str, Any]) -> int:

@@ -37,10 +37,15 @@ class Node:
 
 async def call(function: Callable[..., Any], arguments: Mapping[str, Any]) -> Any:
     """Call a function: an async one here, a sync one in a thread."""
-    if is_async(function):
-        return await function(**arguments)
-    result = await run_in_thread(function, **arguments)
-    return await result if inspect.isawaitable(result) else result
+    try:
+        if is_async(function):
+            return await function(**arguments)
+        result = await run_in_thread(function, **arguments)
+        return await result if inspect.isawaitable(result) else result
+    except (SystemExit, KeyboardInterrupt) as error:
+        # An event loop ends with the task that raises one, and takes everybody's work with it.
+        name = getattr(function, "__name__", repr(function))
+        raise RuntimeError(f"{name!r} tried to end the process: {error!r}") from error
 
 
 def is_async(function: Callable[..., Any]) -> bool:

@@ -89,13 +89,19 @@ class NodeCall:
         error = self._task.exception()
         if error is None:
             return self._task.result()
-        if isinstance(error, Exception) and not isinstance(error, TenxGraphError):
+        if isinstance(error, Exception) and (
+            not isinstance(error, TenxGraphError) or self._is_elsewhere(error)
+        ):
             message = (
                 f"Node {self._node!r} of thread {self._thread_id!r} failed: "
                 f"{type(error).__name__}: {error}"
             )
             raise NodeError(message, node=self._node) from error
         raise error
+
+    def _is_elsewhere(self, error: TenxGraphError) -> bool:
+        """Whether it is about another thread than the run's own, and so the node's own affair."""
+        return str(getattr(error, "thread_id", self._thread_id)) != str(self._thread_id)
 
     async def _end(self) -> None:
         """See to it that the task is over, and take note of whatever it ended with."""

@@ -25,10 +25,12 @@ from tenxgraph.core.graph.opening import Input, is_done, open_run
 from tenxgraph.core.graph.plan import Plan
 from tenxgraph.core.graph.promises import Promises
 from tenxgraph.core.graph.settings import Settings
+from tenxgraph.core.graph.shield import unbroken
 from tenxgraph.core.graph.thread import Thread
 from tenxgraph.core.graph.update import Joined, join
 from tenxgraph.core.state import AgentState, Interrupt, Message, TokenUsages
 from tenxgraph.storage.checkpointer import BaseCheckpointer
+from tenxgraph.storage.scope import STATE_TYPE_KEY
 
 __all__ = ["Run"]
 
@@ -49,7 +51,8 @@ class Run:
         self._promises = Promises(plan, store)
         self._settings = settings
         self._emit = emit
-        self._thread = Thread(checkpointer, settings.config, settings.lease_timeout)
+        own = {**settings.config, STATE_TYPE_KEY: type(plan.initial)}
+        self._thread = Thread(checkpointer, own, settings.lease_timeout)
         self._node = ""
         """The node that runs next."""
         self._added: dict[str, Message] = {}
@@ -77,7 +80,7 @@ class Run:
         except asyncio.CancelledError:
             # Whoever cancels must see it cancelled; the thread can go on as it is, too.
             with contextlib.suppress(StorageError):
-                await self._finish("stopped")
+                await unbroken(self._finish("stopped"))
             raise
         except StaleStateError:
             raise

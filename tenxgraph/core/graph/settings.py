@@ -9,6 +9,7 @@ __all__ = ["Settings"]
 
 ANONYMOUS = "anonymous"
 _ON_PENDING = ("error", "cancel")
+_LARGEST = 10**9
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -49,6 +50,9 @@ class Settings:
             own["thread_id"] = uuid4().hex
         if own.get("user_id") is None:
             own["user_id"] = ANONYMOUS
+        policy = own.get("authz")
+        if isinstance(policy, Mapping) and policy.get("user_id") is not None:
+            own["user_id"] = policy["user_id"]  # whose thread it is, his are the memories
         on_pending = own.get("on_pending", "error")
         if on_pending not in _ON_PENDING:
             raise ValueError(f"`on_pending` must be one of {_ON_PENDING}, not {on_pending!r}.")
@@ -56,7 +60,7 @@ class Settings:
         return cls(
             config=own,
             run_id=None if run_id is None else str(run_id),
-            recursion_limit=int(_positive(own, "recursion_limit", 25)),
+            recursion_limit=int(_positive(own, "recursion_limit", 25, at_least=1)),
             node_timeout=_positive(own, "node_timeout", 900.0),
             tool_timeout=_positive(own, "tool_timeout", 300.0),
             lease_timeout=_positive(own, "lease_timeout", 30.0),
@@ -64,8 +68,12 @@ class Settings:
         )
 
 
-def _positive(config: Mapping[str, Any], name: str, default: float) -> float:
+def _positive(
+    config: Mapping[str, Any], name: str, default: float, at_least: float = 0.001
+) -> float:
     value = config.get(name, default)
-    if isinstance(value, bool) or not isinstance(value, int | float) or value <= 0:
-        raise ValueError(f"`{name}` must be a number above 0, not {value!r}.")
-    return value
+    is_number = isinstance(value, int | float) and not isinstance(value, bool)
+    if not is_number or not at_least <= value <= _LARGEST:
+        raise ValueError(f"`{name}` must be a number from {at_least} to {_LARGEST}, not {value!r}.")
+    number: float = value
+    return number

@@ -10,12 +10,16 @@ R = TypeVar("R")
 
 
 async def unbroken(work: Coroutine[Any, Any, R]) -> R:
-    """Do the work to its end, and only then be cancelled, if somebody has asked for that."""
+    """Do the work to its end, and only then be cancelled, however often somebody asks for that."""
     task = asyncio.ensure_future(work)
-    try:
-        return await asyncio.shield(task)
-    except asyncio.CancelledError:
-        await asyncio.wait((task,))
-        if not task.cancelled():
-            task.exception()
-        raise
+    cancelled: asyncio.CancelledError | None = None
+    while not task.done():
+        try:
+            await asyncio.wait((task,))
+        except asyncio.CancelledError as error:
+            cancelled = error  # some frameworks ask again with every turn of the loop
+    if cancelled is None:
+        return task.result()
+    if not task.cancelled():
+        task.exception()
+    raise cancelled

@@ -219,7 +219,7 @@ class CachedCheckpointer(CheckpointerWrapper[StateT]):
         config[_SEEN], config[_MISSED] = found.seen, True
         if found.value is None:
             return None
-        state = self._entries.read(key, found.value, label, self.durable.codec())
+        state = self._entries.read(key, found.value, label, self.durable.codec_for(config))
         stored = None if state is None else stored_of(state)
         if stored is None or not await self._is_current(key, config, stored):
             return None

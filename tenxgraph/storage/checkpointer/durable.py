@@ -20,7 +20,7 @@ from tenxgraph.storage.backend import (
 from tenxgraph.storage.checkpointer.base import BaseCheckpointer, Config
 from tenxgraph.storage.draft import Draft, new_generation
 from tenxgraph.storage.records import Page, StateSnapshot, ThreadInfo, ToolExecution
-from tenxgraph.storage.scope import Scope, checked_text, owner_of, remember
+from tenxgraph.storage.scope import STATE_TYPE_KEY, Scope, checked_text, owner_of, remember
 
 __all__ = ["DurableCheckpointer"]
 
@@ -59,6 +59,10 @@ class DurableCheckpointer(BaseCheckpointer[StateT]):
         if codec is None:
             codec = self._codecs[kind] = StateCodec(kind)
         return codec
+
+    def codec_for(self, config: Mapping[str, Any]) -> StateCodec[Any]:
+        """The codec of the class that a graph's config names, or of the one that is bound."""
+        return self.codec(config.get(STATE_TYPE_KEY))
 
     def scope(self, config: Mapping[str, Any]) -> Scope:
         """What a config says, checked. Raises `ValueError` where it is no config."""
@@ -102,14 +106,13 @@ class DurableCheckpointer(BaseCheckpointer[StateT]):
             remember(config, 0 if head is None else head.version, head and head.generation)
         if row is None or row.state_data is None:
             return None
-        return await self._state(scope, row)
+        return await self._state(scope, row, self.codec_for(config))
 
     async def head(self, config: Mapping[str, Any]) -> Head | None:
         """Where the thread stands now: one look-up by primary key, without reading a state."""
         return await self._backend.head(self.scope(config))
 
-    async def _state(self, scope: Scope, row: StateRow) -> StateT:
-        codec = self.codec()
+    async def _state(self, scope: Scope, row: StateRow, codec: StateCodec[Any]) -> StateT:
         try:
             context, fields = stored_state.split(row.state_data or "")
             ranges = stored_state.absolute(context, row.base_seq)

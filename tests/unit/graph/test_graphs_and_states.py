@@ -3,6 +3,8 @@
 import asyncio
 from typing import Any
 
+import pytest
+from backends import Backend
 from graphs import chain, config, said
 
 from tenxgraph.core.graph import END, StateGraph
@@ -52,3 +54,32 @@ async def test_a_node_costs_no_deep_copy_of_the_state() -> None:
     graph.add_conditional_edges("tick", lambda state: END if state.count >= 20 else "tick")
     await graph.compile().ainvoke("go", config())
     assert len(copied) <= 1, "once, where the thread begins"
+
+
+class Counting(AgentState):
+    turns: int = 0
+
+
+class Titled(AgentState):
+    topic: str = "x"
+
+
+@pytest.mark.parametrize("backend", ["memory", "memory+redis"], indirect=True)
+async def test_graphs_of_different_states_share_a_checkpointer(backend: Backend) -> None:
+    def count(state: Counting) -> dict[str, Any]:
+        return {"turns": state.turns + 1}
+
+    def title(state: Titled) -> dict[str, Any]:
+        return {"topic": state.topic + "x"}
+
+    shared = backend.make()
+    counting = chain(count, state=Counting, checkpointer=shared)
+    titled = chain(title, state=Titled, checkpointer=shared)
+    for _ in range(2):
+        await counting.ainvoke("hi", config("a"))
+        await titled.ainvoke("hi", config("b"))
+    one, other = await counting.aget_state(config("a")), await titled.aget_state(config("b"))
+    assert isinstance(one, Counting)
+    assert one.turns == 2
+    assert isinstance(other, Titled)
+    assert other.topic == "xxx"

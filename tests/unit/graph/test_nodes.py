@@ -9,7 +9,7 @@ import pytest
 from graphs import chain, config, said
 from pydantic import Field
 
-from tenxgraph.core.exceptions import GraphError, NodeError
+from tenxgraph.core.exceptions import GraphError, NodeError, StaleStateError
 from tenxgraph.core.graph import END, START, Command, StateGraph, interrupt
 from tenxgraph.core.state import AgentState, Message
 
@@ -352,3 +352,46 @@ def test_an_input_that_makes_no_sense_is_refused(given: Any, problem: str | None
 def test_asking_outside_of_a_run_is_refused() -> None:
     with pytest.raises(GraphError, match="inside a node or a tool"):
         interrupt("?")
+
+
+@pytest.mark.parametrize("how", [SystemExit, KeyboardInterrupt])
+def test_a_node_that_would_end_the_process_fails_like_any_other(how: type[BaseException]) -> None:
+    def leave() -> None:
+        raise how(3)
+
+    async def leave_too() -> None:
+        raise how(3)
+
+    for node in (leave, leave_too):
+        app = chain(node, state=Notes)
+        with pytest.raises(NodeError, match="tried to end the process"):
+            app.invoke("hi", config())
+        assert app.get_state(config()).execution_meta.status == "error"
+
+
+async def test_a_thread_of_the_nodes_own_that_is_stale_is_the_nodes_failure() -> None:
+    def node() -> None:
+        raise StaleStateError("another", 1, 2)
+
+    app = chain(node, state=Notes)
+    with pytest.raises(NodeError, match="StaleStateError"):
+        await app.ainvoke("hi", config())
+    state = await app.aget_state(config())
+    assert state.execution_meta.status == "error"
+
+
+async def test_however_often_it_is_cancelled_a_run_ends_as_stopped() -> None:
+    entered = asyncio.Event()
+
+    async def slow() -> None:
+        entered.set()
+        await asyncio.sleep(30)
+
+    app = chain(slow, state=Notes)
+    running = asyncio.ensure_future(app.ainvoke("hi", config()))
+    await entered.wait()
+    while not running.done():
+        running.cancel()
+        await asyncio.sleep(0)
+    state = await app.aget_state(config())
+    assert state.execution_meta.status == "stopped"
