@@ -350,3 +350,26 @@ async def test_a_thread_that_was_cut_anywhere_goes_on_with_a_new_message(backend
         assert broken_rules([one.to_openai() for one in sendable(state.context)]) == []
         turn = last_turn(state.context[:-2])
         assert turn is None or not turn.open, "what was open is settled in the thread, too"
+
+
+async def test_a_tool_that_took_too_long_is_of_unknown_outcome_when_its_call_comes_up_again(
+    checkpointer: Checkpointer,
+) -> None:
+    paid = []
+
+    @tool(on_unknown="fail")
+    async def pay(amount: int) -> str:
+        paid.append(amount)
+        await asyncio.Event().wait()
+        return "never"
+
+    def approve() -> str:
+        return f"approved: {interrupt('may I?')}"
+
+    model = ScriptedModel([[call("pay", "a", amount=5), call("approve", "b")], "done"])
+    agent = ReactAgent(model, tools=[pay, approve]).compile(checkpointer=checkpointer)
+    impatient = config(tool_timeout=0.05)
+    await agent.ainvoke("go", impatient)
+    result = await agent.ainvoke({"resume": "yes"}, impatient)
+    assert paid == [5]
+    assert UNKNOWN in [message.text() for message in result["messages"]]

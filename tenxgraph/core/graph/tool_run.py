@@ -26,6 +26,10 @@ UNKNOWN = (
 )
 
 
+class _TookTooLongError(ToolError):
+    """A tool gave no result in time: like one cut short, it may have done its work all the same."""
+
+
 class ToolRun:
     """Looks a call up in the ledger, and carries it out if it has not been.
 
@@ -108,6 +112,10 @@ class ToolRun:
         except Paused as paused:
             await self._ledger.pause(self._asked, [one.id for one in paused.interrupts])
             raise
+        except _TookTooLongError as error:
+            # The record stays as it is, `started`: should the call come up again, what became of
+            # it is unknown, and the tool's policy decides.
+            return Outcome(str(error), is_error=True)
         except Exception as error:  # noqa: BLE001 - whatever a tool raises is told to the model
             return await self._failed(error)
         outcome = Outcome(_tellable(output))
@@ -126,7 +134,7 @@ class ToolRun:
                 f"{self._tool.name} gave no result within {self._timeout:g} s. It may have done "
                 "its work all the same."
             )
-            raise ToolError(message) from error
+            raise _TookTooLongError(message) from error
 
     async def _failed(self, error: Exception) -> Outcome:
         told = str(error) if isinstance(error, ToolError) else f"{type(error).__name__}: {error}"
