@@ -1,12 +1,11 @@
 """Opening: from what is stored and what comes in, to where a run begins."""
 
-from collections.abc import Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 from uuid import uuid4
 
 from tenxgraph.core.exceptions import GraphError, PendingInterruptError
-from tenxgraph.core.graph.edges import START
 from tenxgraph.core.graph.interrupts import answers_to
 from tenxgraph.core.graph.ledger import Ledger
 from tenxgraph.core.graph.plan import Plan
@@ -19,6 +18,9 @@ __all__ = ["Input", "Opening", "is_done", "open_run"]
 
 _KEYS = frozenset({"messages", "state", "resume"})
 _NOTHING = object()
+
+FirstNode = Callable[[AgentState], Awaitable[str]]
+"""Says where a graph begins, given the state with the input in it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,7 +74,12 @@ class Opening:
 
 
 async def open_run(
-    plan: Plan, stored: AgentState | None, given: Input, settings: Settings, ledger: Ledger
+    plan: Plan,
+    stored: AgentState | None,
+    given: Input,
+    settings: Settings,
+    ledger: Ledger,
+    first_node: FirstNode,
 ) -> Opening:
     """Decide where a run begins.
 
@@ -85,7 +92,8 @@ async def open_run(
         GraphError: it is an answer, and nothing was asked; or the input does not fit the state.
     """
     if stored is None:
-        return await _new_run(plan, plan.initial.model_copy(deep=True), given, settings)
+        fresh = plan.initial.model_copy(deep=True)
+        return await _new_run(fresh, given, settings, first_node)
     meta = stored.execution_meta
     if meta.status == "interrupted" and not (given.has_answer or settings.on_pending == "cancel"):
         questions = "; ".join(f"{one.id!r}: {one.value!r}" for one in meta.interrupts)
@@ -102,7 +110,7 @@ async def open_run(
         if messages and not given.has_answer:
             stored = await settled(stored, ledger)
         return _resumed(plan, stored, given, messages)
-    return await _new_run(plan, await settled(stored, ledger), given, settings)
+    return await _new_run(await settled(stored, ledger), given, settings, first_node)
 
 
 def is_done(stored: AgentState, settings: Settings) -> bool:
@@ -142,10 +150,11 @@ def _resumed(plan: Plan, stored: AgentState, given: Input, messages: list[Messag
     return Opening(state, meta.current_node, messages, is_new=False)
 
 
-async def _new_run(plan: Plan, state: AgentState, given: Input, settings: Settings) -> Opening:
+async def _new_run(
+    state: AgentState, given: Input, settings: Settings, first_node: FirstNode
+) -> Opening:
     joined = join(join(state, dict(given.fields)).state, given.messages)
-    node = await plan.after(START, {"state": joined.state, "config": settings.config})
-    plan.node(node)
+    node = await first_node(joined.state)
     meta = ExecutionState(
         current_node=node, status="running", run_id=settings.run_id or uuid4().hex
     )

@@ -17,7 +17,7 @@ from tenxgraph.core.exceptions import (
 from tenxgraph.core.graph import lease, pauses
 from tenxgraph.core.graph.chunks import Chunk, Emit
 from tenxgraph.core.graph.command import Command
-from tenxgraph.core.graph.edges import END
+from tenxgraph.core.graph.edges import END, START
 from tenxgraph.core.graph.interrupts import Asking, Paused, asking
 from tenxgraph.core.graph.ledger import Ledger
 from tenxgraph.core.graph.node_call import NodeCall, StopRequestedError
@@ -141,9 +141,16 @@ class Run:
             self._added[message.message_id] = message
         self._added = dict(reversed(self._added.items()))
 
+    async def _first_node(self, state: AgentState) -> str:
+        name = await self._plan.after(START, self._given(state))
+        self._plan.node(name)
+        return name
+
     async def _open(self, stored: AgentState | None, given: Input) -> None:
         ledger = Ledger(self._thread.checkpointer, self._thread.config_for_nodes())
-        opening = await open_run(self._plan, stored, given, self._settings, ledger)
+        opening = await open_run(
+            self._plan, stored, given, self._settings, ledger, self._first_node
+        )
         state = opening.state
         if opening.is_new:
             state = pauses.paused(state, pauses.before(self._plan, opening.node, state))

@@ -395,3 +395,14 @@ async def test_however_often_it_is_cancelled_a_run_ends_as_stopped() -> None:
         await asyncio.sleep(0)
     state = await app.aget_state(config())
     assert state.execution_meta.status == "stopped"
+
+
+async def test_the_first_choice_may_ask_for_what_any_node_may() -> None:
+    def choose(state: Notes, config: dict[str, Any], checkpointer: Any, store: Any) -> str:
+        assert store is None
+        return "second" if checkpointer is not None and config["user_id"] else "first"
+
+    graph = StateGraph(Notes).add_node("first", lambda state: "1").add_node("second", lambda s: "2")
+    graph.add_conditional_edges(START, choose)
+    result = await graph.compile().ainvoke("hi", config())
+    assert said(result["messages"]) == ["assistant: 2"]
