@@ -20,6 +20,7 @@ __all__ = [
 
 VERSION_KEY = "_checkpoint_version"
 GENERATION_KEY = "_checkpoint_generation"
+_THREAD_KEY = "_checkpoint_thread"
 STATE_TYPE_KEY = "_state_type"
 """Where a graph says which class its states are read as: several may share a checkpointer."""
 LEASE_KEY = "_lease"
@@ -49,8 +50,12 @@ class Scope:
                 1 to 255 characters without NUL, or an int, which is taken as its decimal text.
         """
         user_id, isolated = owner_of(config, isolate=isolate)
+        thread_id = checked_id(config, "thread_id")
+        if config.get(_THREAD_KEY, thread_id) != thread_id:
+            # What it remembers is of another thread: a copied config begins anew.
+            config = {**config, VERSION_KEY: None, GENERATION_KEY: None}
         return cls(
-            thread_id=checked_id(config, "thread_id"),
+            thread_id=thread_id,
             user_id=user_id,
             isolated=isolated,
             expected_version=_version(config.get(VERSION_KEY)),
@@ -140,6 +145,7 @@ def checked_text(name: str, value: Any) -> str:
 
 def remember(config: MutableMapping[str, Any], version: int, generation: UUID | None) -> None:
     """Record in the config what was read or written, for the next write to build on."""
+    config[_THREAD_KEY] = checked_id(config, "thread_id")
     config[VERSION_KEY] = version
     config[GENERATION_KEY] = None if generation is None else str(generation)
 

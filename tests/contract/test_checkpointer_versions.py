@@ -301,3 +301,15 @@ async def test_the_callers_own_keys_in_the_config_stay(checkpointer: Checkpointe
     await checkpointer.aput_state(mine, state("a"))
     own = {key: value for key, value in mine.items() if not key.startswith("_")}
     assert own == {"thread_id": "t", "user_id": "u", "run_id": "r", "nested": {"a": [1]}}
+
+
+async def test_a_config_copied_to_another_thread_remembers_nothing_of_the_first(
+    checkpointer: Checkpointer,
+) -> None:
+    one = config("one")
+    await checkpointer.aput_state(one, state("a"))
+    other = {**one, "thread_id": "other"}
+    await checkpointer.aput_messages(other, [message("b")])
+    await checkpointer.aput_state(other, state("c"))
+    assert other["_checkpoint_version"] == 1
+    assert texts(await checkpointer.aget_state(config("other"))) == ["c"]

@@ -81,7 +81,7 @@ def test_what_was_read_is_what_the_next_write_builds_on() -> None:
 
 
 def test_what_is_remembered_is_plain_json() -> None:
-    config: dict[str, Any] = {}
+    config: dict[str, Any] = {"thread_id": "t"}
     remember(config, 7, UUID(int=5))
     assert {type(value) for value in config.values()} == {int, str}
 
