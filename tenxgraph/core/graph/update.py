@@ -113,7 +113,7 @@ def _reducer(kind: type[AgentState], name: str) -> Callable[[Any, Any], Any] | N
 def _reduced(reducer: Callable[[Any, Any], Any], name: str, old: Any, update: Any) -> Any:
     try:
         return reducer(old, update)
-    except Exception as error:
+    except Exception as error:  # a reducer is the user's own code, and may raise anything
         problem = f"{type(error).__name__}: {error}"
         raise GraphError(f"The reducer of `{name}` failed on {update!r}: {problem}") from error
 

@@ -66,6 +66,7 @@ class Change(NamedTuple):
     opening_before: bytes
     length_before: int
     opening: bytes
+    end_at: int
     end: bytes
     """The new messages, in the place of the old end."""
 
@@ -131,6 +132,7 @@ def change(before: Body, after: Body) -> Change | None:
         opening_before=before.value[: before.start],
         length_before=len(before.value),
         opening=after.value[: after.start],
+        end_at=before.end,
         end=after.value[before.end :],
     )
 

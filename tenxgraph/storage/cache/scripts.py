@@ -70,20 +70,20 @@ return 1
 )
 
 # KEYS: entry, fence.
-# ARGV: opening before, length before, opening, end, version, seconds, epoch seen.
+# ARGV: opening before, length before, opening, end's place, end, version, seconds, epoch seen.
 EXTEND = Script(
     _HEAD
     + """
 local before = redis.pcall('GETRANGE', KEYS[1], 0, #ARGV[1] - 1)
 if before ~= ARGV[1] or redis.call('STRLEN', KEYS[1]) ~= tonumber(ARGV[2]) then return 0 end
-local version = tonumber(ARGV[5])
+local version = tonumber(ARGV[6])
 local epoch, floor = fence(KEYS[2])
-if (epoch ~= '' and epoch ~= ARGV[7]) or version < floor or tonumber((head(KEYS[1]))) > version then
+if (epoch ~= '' and epoch ~= ARGV[8]) or version < floor or tonumber((head(KEYS[1]))) > version then
   return 0
 end
 redis.call('SETRANGE', KEYS[1], 0, ARGV[3])
-redis.call('SETRANGE', KEYS[1], tonumber(ARGV[2]) - 3, ARGV[4])
-redis.call('EXPIRE', KEYS[1], ARGV[6])
+redis.call('SETRANGE', KEYS[1], ARGV[4], ARGV[5])
+redis.call('EXPIRE', KEYS[1], ARGV[7])
 return 1
 """
 )
