@@ -143,7 +143,8 @@ class ThreadQuery:
     user_id: str | None
     isolated: bool
     search: str | None = None
-    filter: Mapping[str, str | int | float | bool | None] = field(default_factory=dict)
+    filter: Mapping[str, Sequence[Any]] = field(default_factory=dict)
+    """Metadata keys, each with JSON values of which it must have one."""
     after: tuple[datetime, str] | None = None
     offset: int = 0
     limit: int | None = None

@@ -388,7 +388,10 @@ def _listed(thread: _Thread, query: ThreadQuery) -> bool:
     if query.search and query.search.lower() not in name.lower():
         return False
     meta = json.loads(thread.row["meta"]) if query.filter else {}
-    return all(key in meta and _equal(meta[key], value) for key, value in query.filter.items())
+    return all(
+        key in meta and any(_equal(meta[key], value) for value in values)
+        for key, values in query.filter.items()
+    )
 
 
 def _equal(one: Any, other: Any) -> bool:

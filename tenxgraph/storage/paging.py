@@ -10,6 +10,7 @@ from math import isfinite
 from typing import Any
 
 from tenxgraph.core.state import Message
+from tenxgraph.core.state.scalars import Json, forms
 from tenxgraph.core.state.state_codec import StateCodec
 from tenxgraph.storage.backend import Backend, MessageQuery, StoredMessage
 from tenxgraph.storage.records import Page, ThreadInfo
@@ -54,8 +55,8 @@ def refuse_both(name: str, value: Any, **others: Any) -> None:
         raise ValueError(message)
 
 
-def checked_filter(filter: Mapping[str, Any]) -> dict[str, str | int | float | bool | None]:
-    """A filter on metadata: plain values by key.
+def checked_filter(filter: Mapping[str, Any]) -> dict[str, list[Json]]:
+    """A filter on metadata: by key, what a value that equals the wanted one may be stored as.
 
     Raises:
         ValueError: a key is no string, or a value is no plain one; there are no operators.
@@ -67,7 +68,7 @@ def checked_filter(filter: Mapping[str, Any]) -> dict[str, str | int | float | b
                 f"None) and knows no operators: {key!r} has {value!r}."
             )
             raise ValueError(message)
-    return dict(filter)
+    return {key: forms(value) for key, value in filter.items()}
 
 
 def _is_plain(value: Any) -> bool:

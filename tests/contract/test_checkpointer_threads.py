@@ -231,6 +231,27 @@ async def test_threads_are_found_by_metadata(checkpointer: Checkpointer) -> None
         assert await found(checkpointer, filter=wanted) == expected, wanted
 
 
+def as_int_and_float(number: float) -> list[int | float]:
+    return [kind(number) for kind in (int, float) if kind(number) == number]
+
+
+async def test_numbers_are_found_by_their_value_however_they_are_written(
+    checkpointer: Checkpointer,
+) -> None:
+    numbers = [1e16, 1e-7, -2.5e-300, 1e300, float(2**70), 1.5, 2**53 + 1, 0]
+    for number in numbers:
+        for one in as_int_and_float(number):
+            await put(checkpointer, f"{number} {type(one)}", metadata={"n": one})
+    await put(checkpointer, "as text", metadata={"n": "1e16"})
+    for number in numbers:
+        expected = sorted(f"{number} {type(one)}" for one in as_int_and_float(number))
+        for one in as_int_and_float(number):
+            assert await found(checkpointer, filter={"n": one}) == expected
+    await put(checkpointer, "minus", metadata={"n": -0.0})
+    for zero in (0, 0.0, -0.0):
+        assert len(await found(checkpointer, filter={"n": zero})) == 3
+
+
 EVIL = ["x') OR 1=1 --", "a'; DROP TABLE threads; --", "$.a", "a.b", 'a"b', "user_id", "a%", "\\"]
 STRANGE = ["", "nul\x00", "\ue000", "\ud800", "é", "日本", "\n", "[0]", "*"]
 

@@ -10,7 +10,7 @@ from typing import Any
 from uuid import UUID
 from zoneinfo import ZoneInfo
 
-__all__ = ["MARK", "READERS", "WRITERS", "Json", "tag"]
+__all__ = ["MARK", "READERS", "WRITERS", "Json", "forms", "tag"]
 
 Json = Any
 """What `json.dumps` takes: None, bool, int, float, str, lists and dicts with string keys."""
@@ -34,6 +34,16 @@ def _float(value: float) -> Json:
     # JSON has no NaN, and a JSONB column makes an integer of 300 digits of 1e300, and 0 of -0.0.
     plain = math.isfinite(value) and "e" not in text and text != "-0.0"
     return value if plain else tag("float", text)
+
+
+def forms(value: Json) -> list[Json]:
+    """How a value that equals this plain one may be written: 1e16 is written unlike 10**16."""
+    if type(value) not in (int, float):
+        return [value]
+    whole = int(value)
+    equal_floats = (_float(one) for one in (float(value), -float(value)) if one == value)
+    tagged = [form for form in equal_floats if isinstance(form, dict)]
+    return [whole if whole == value else value, *tagged]
 
 
 def _bytes(kind: str) -> Callable[[Any], Json]:

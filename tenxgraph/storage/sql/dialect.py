@@ -13,7 +13,5 @@ class Dialect(Protocol):
     def insert(self, table: Table) -> Any:
         """An INSERT that knows `on_conflict_do_nothing` and `on_conflict_do_update`."""
 
-    def json_has(
-        self, column: ColumnElement[Any], key: str, value: str | float | bool | None
-    ) -> ColumnElement[bool]:
-        """Whether a JSON object has `key` with this very value."""
+    def json_has(self, column: ColumnElement[Any], key: str, value: Any) -> ColumnElement[bool]:
+        """Whether a JSON object has `key` with this very JSON value, which is no list."""

@@ -48,9 +48,7 @@ class PostgresDialect:
         """An INSERT that knows `on_conflict_do_nothing` and `on_conflict_do_update`."""
         return postgresql.insert(table)
 
-    def json_has(
-        self, column: ColumnElement[Any], key: str, value: str | float | bool | None
-    ) -> ColumnElement[bool]:
+    def json_has(self, column: ColumnElement[Any], key: str, value: Any) -> ColumnElement[bool]:
         """Whether a JSONB object has `key` with this very value."""
         return column.op("@>", is_comparison=True)(literal({key: value}, column.type))
 

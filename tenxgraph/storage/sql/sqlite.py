@@ -1,11 +1,12 @@
 """SQLite: what only this dialect says."""
 
+import json
 from typing import Any
 
 from sqlalchemy import ColumnElement, Table, func, select
 from sqlalchemy.dialects import sqlite
 
-from tenxgraph.storage.sql.types import escape
+from tenxgraph.storage.sql.types import escape, escaped
 
 __all__ = ["SqliteDialect"]
 
@@ -17,17 +18,18 @@ class SqliteDialect:
         """An INSERT that knows `on_conflict_do_nothing` and `on_conflict_do_update`."""
         return sqlite.insert(table)
 
-    def json_has(
-        self, column: ColumnElement[Any], key: str, value: str | float | bool | None
-    ) -> ColumnElement[bool]:
+    def json_has(self, column: ColumnElement[Any], key: str, value: Any) -> ColumnElement[bool]:
         """Whether a JSON object has `key` with this very value."""
-        entry = func.json_each(column).table_valued("key", "atom", "type")
+        entry = func.json_each(column).table_valued("key", "value", "atom", "type")
         # The key is a bound value: a JSON path would have to be built from it.
         entry_of_key = select(1).select_from(entry).where(entry.c.key == escape(key))
         if value is None or isinstance(value, bool):
             found = entry_of_key.where(entry.c.type == str(value).lower().replace("none", "null"))
         elif isinstance(value, str):
             found = entry_of_key.where(entry.c.type == "text", entry.c.atom == escape(value))
+        elif isinstance(value, dict):
+            text = func.json(json.dumps(escaped(value)))
+            found = entry_of_key.where(entry.c.type == "object", entry.c.value == text)
         else:
             # An int that SQLite cannot hold is a REAL to json_each as well.
             number = float(value) if abs(value) >= 2**63 else value

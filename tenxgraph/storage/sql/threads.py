@@ -79,8 +79,9 @@ class Threads:
             statement = statement.where(
                 threads.c.thread_name.icontains(query.search, autoescape=True)
             )
-        for key, value in query.filter.items():
-            statement = statement.where(self._dialect.json_has(threads.c.meta, key, value))
+        for key, values in query.filter.items():
+            has = (self._dialect.json_has(threads.c.meta, key, value) for value in values)
+            statement = statement.where(or_(*has))
         if query.after is not None:
             moment, thread_id = query.after
             statement = statement.where(
