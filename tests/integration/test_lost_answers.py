@@ -166,6 +166,27 @@ async def test_whatever_else_is_written_is_a_success(
     assert await direct(postgres_dsn) == ([], [], 2)
 
 
+async def test_what_was_deleted_was_there(
+    kept: Postgres, proxy: TcpProxy, postgres_dsn: str
+) -> None:
+    await kept.aput_state(config(), state("a", "b"))
+    lost = proxy.lose_next_reply(b"COMMIT;")
+    assert await kept.adelete_message(config(), "a") is True
+    assert lost.is_set()
+    assert await direct(postgres_dsn) == (["b"], [1], 1)
+    lost = proxy.lose_next_reply(b"COMMIT;")
+    assert await kept.aclean_thread(config()) is True
+    assert lost.is_set()
+    assert await direct(postgres_dsn) == ([], [], 0)
+
+
+async def test_what_was_never_there_was_not_deleted(kept: Postgres, proxy: TcpProxy) -> None:
+    for lose_at in (b"DELETE", b"COMMIT;"):
+        lost = proxy.lose_next_reply(lose_at)
+        assert await kept.aclean_thread(config("nowhere")) is False
+        assert lost.is_set()
+
+
 async def test_nobody_is_told_a_guess(postgres_dsn: str, proxy: TcpProxy) -> None:
     async with Postgres(
         proxy.through(postgres_dsn), command_timeout=0.3, connect_timeout=0.3

@@ -109,7 +109,7 @@ class SqlBackend:
         return await self._read(self._messages.list, scope, query)
 
     async def delete_message(self, scope: Scope, message_id: str) -> bool:
-        return await self._write(self._messages.delete, scope, message_id)
+        return await self._remove(self._messages.delete, scope, message_id)
 
     async def put_thread(self, scope: Scope, info: ThreadInfo, generation: UUID) -> None:
         await self._write(self._threads.put, scope, info, generation)
@@ -121,7 +121,7 @@ class SqlBackend:
         return await self._read(self._threads.list, query)
 
     async def delete_thread(self, scope: Scope) -> bool:
-        return await self._write(self._threads.delete, scope)
+        return await self._remove(self._threads.delete, scope)
 
     async def set_stop(self, scope: Scope, requested: bool) -> bool:
         return await self._write(self._threads.set_stop, scope, requested)
@@ -151,6 +151,17 @@ class SqlBackend:
     async def _write(self, work: Callable[..., T], *arguments: Any) -> T:
         await self._verify()
         return await self._database.write(lambda connection: work(connection, *arguments))
+
+    async def _remove(self, work: Callable[..., bool], *arguments: Any) -> bool:
+        """Remove something; whether it was there, be it at an attempt whose answer was lost."""
+        found = False
+
+        def attempt(connection: Connection) -> bool:
+            nonlocal found
+            found = work(connection, *arguments) or found
+            return found
+
+        return await self._write(attempt)
 
     async def _verify(self) -> None:
         """Look once whether the tables are this code's, so that every error about them is clear."""
