@@ -2,13 +2,10 @@
 
 import json
 import threading
-from collections.abc import Iterable
-from datetime import datetime
 from typing import Any
 from uuid import UUID
 
 from tenxgraph.core.exceptions import StorageError, ThreadOwnershipError
-from tenxgraph.storage import stored_state
 from tenxgraph.storage.backend import (
     Archive,
     Committed,
@@ -23,88 +20,18 @@ from tenxgraph.storage.backend import (
     Write,
 )
 from tenxgraph.storage.guard import check_life, check_write, owns
+from tenxgraph.storage.memory_thread import MemoryThread, Row
 from tenxgraph.storage.records import StateSnapshot, ThreadInfo, ToolExecution, utc_now
-from tenxgraph.storage.revisions import Live, Plan, plan_messages, resolve
 from tenxgraph.storage.scope import Scope
 
 __all__ = ["MemoryBackend"]
-
-Row = dict[str, Any]
-
-
-class _Thread:
-    """One thread: the rows that SQL keeps in five tables."""
-
-    def __init__(self, row: Row) -> None:
-        self.row = row
-        self.states: dict[int, Row] = {}
-        self.messages: dict[int, Row] = {}
-        self.live: dict[str, int] = {}
-        """The number of each message's newest revision."""
-        self.tools: dict[tuple[str, int], ToolRow] = {}
-
-    @property
-    def user_id(self) -> str | None:
-        owner: str | None = self.row["user_id"]
-        return owner
-
-    @property
-    def generation(self) -> UUID:
-        life: UUID = self.row["generation"]
-        return life
-
-    @property
-    def version(self) -> int:
-        version: int = self.row["version"]
-        return version
-
-    @property
-    def lease_holder(self) -> str | None:
-        holder: str | None = self.row.get("lease_holder")
-        return holder
-
-    @property
-    def lease_until(self) -> datetime | None:
-        until: datetime | None = self.row.get("lease_until")
-        return until
-
-    def head(self) -> Head:
-        return Head(self.version, self.generation, self.row["stop_requested"])
-
-    def info(self) -> ThreadInfo:
-        row = self.row
-        return ThreadInfo(**{**row, "metadata": json.loads(row["meta"])})
-
-    def apply(self, plan: Plan, at: object) -> None:
-        """Insert a write's messages."""
-        for old, new in plan.superseded.items():
-            self.messages[old]["replaced_by"] = new
-        for insert in plan.inserts:
-            self.messages[insert.seq] = {
-                "seq": insert.seq,
-                "position": insert.position,
-                "replaced_by": insert.replaced_by,
-                "created_at": at,
-                **insert.row._asdict(),
-            }
-            if insert.replaced_by is None:
-                self.live[insert.row.message_id] = insert.seq
-
-    def newest_revisions(self, ids: Iterable[str]) -> dict[str, Live]:
-        found = {}
-        for message_id in ids:
-            seq = self.live.get(message_id)
-            if seq is not None:
-                row = self.messages[seq]
-                found[message_id] = Live(seq, row["position"], row["data"])
-        return found
 
 
 class MemoryBackend:
     """Threads in dicts, under one lock; shared by all event loops and threads of the process."""
 
     def __init__(self) -> None:
-        self._threads: dict[str, _Thread] = {}
+        self._threads: dict[str, MemoryThread] = {}
         self._lock = threading.Lock()
 
     async def setup(self) -> None:
@@ -118,18 +45,8 @@ class MemoryBackend:
             thread = self._threads.get(scope.thread_id)
             check_write(scope, write, thread)
             if thread is None:
-                thread = self._threads[scope.thread_id] = _Thread(_new_row(scope, write))
-            row = thread.row
-            live = thread.newest_revisions(one.message_id for one in write.messages)
-            plan = plan_messages(write.messages, live, row["last_seq"])
-            thread.apply(plan, write.at)
-            if write.state is not None:
-                _put_state(thread, write, plan)
-            row["last_seq"] += len(plan.inserts)
-            row["updated_at"] = write.at
-            if write.lease is not None:
-                row |= {"lease_holder": write.lease.holder, "lease_until": write.lease.until}
-            return Committed(thread.version, thread.generation, plan.seqs, row["stop_requested"])
+                thread = self._threads[scope.thread_id] = MemoryThread(_new_row(scope, write))
+            return thread.put(write)
 
     async def head(self, scope: Scope) -> Head | None:
         with self._lock:
@@ -220,7 +137,7 @@ class MemoryBackend:
             thread = self._threads.get(scope.thread_id)
             if thread is None:
                 row = _thread_row(scope, generation, info.thread_name, info.metadata or {}, now)
-                self._threads[scope.thread_id] = _Thread(row)
+                self._threads[scope.thread_id] = MemoryThread(row)
                 return
             if not owns(scope, thread.user_id):
                 raise ThreadOwnershipError(scope.thread_id)
@@ -318,7 +235,7 @@ class MemoryBackend:
                 raise StorageError(message, code="thread_exists", thread_id=scope.thread_id)
             own = {"thread_id": scope.thread_id, "user_id": scope.user_id, "generation": generation}
             meta = json.dumps(archive.thread["meta"])
-            thread = _Thread({**archive.thread, **own, "meta": meta})
+            thread = MemoryThread({**archive.thread, **own, "meta": meta})
             thread.messages = {row["seq"]: row for row in archive.messages}
             thread.live = {
                 row["message_id"]: row["seq"]
@@ -333,7 +250,7 @@ class MemoryBackend:
                 thread.tools[key] = ToolRow(execution, result)
             self._threads[scope.thread_id] = thread
 
-    def _mine(self, scope: Scope) -> _Thread | None:
+    def _mine(self, scope: Scope) -> MemoryThread | None:
         thread = self._threads.get(scope.thread_id)
         return thread if thread is not None and owns(scope, thread.user_id) else None
 
@@ -359,20 +276,6 @@ def _new_row(scope: Scope, write: Write) -> Row:
     )
 
 
-def _put_state(thread: _Thread, write: Write, plan: Plan) -> None:
-    version = thread.row["version"] = thread.version + 1
-    thread.states[version] = {
-        "version": version,
-        "state_data": stored_state.document(write.state or "{}", resolve(write.context, plan.seqs)),
-        "base_seq": thread.row["last_seq"],
-        "meta": write.meta,
-        "write_id": write.write_id,
-        "created_at": write.at,
-    }
-    for old in [v for v in thread.states if v <= version - write.keep]:
-        del thread.states[old]
-
-
 def _stored(row: Row) -> StoredMessage:
     return StoredMessage(row["seq"], row["position"], row["data"])
 
@@ -381,7 +284,7 @@ def _tool_columns(row: ToolRow) -> Row:
     return {**row.execution.model_dump(exclude={"result"}), "result": row.result}
 
 
-def _listed(thread: _Thread, query: ThreadQuery) -> bool:
+def _listed(thread: MemoryThread, query: ThreadQuery) -> bool:
     if query.isolated and thread.user_id != query.user_id:
         return False
     name = thread.row["thread_name"] or ""
