@@ -15,6 +15,7 @@
     │   ├── ToolError                a tool call cannot be carried out
     │   └── PendingInterruptError    the thread waits for an answer, not for a message
     └── StoreError                   the long-term memory is unavailable or refuses the request
+        └── StoreMismatchError       its embedding and its vectors do not fit together
 
 Every message says what happened, to which thread, and what to do about it.
 """
@@ -33,6 +34,7 @@ __all__ = [
     "StaleStateError",
     "StorageError",
     "StoreError",
+    "StoreMismatchError",
     "TenxGraphError",
     "ThreadOwnershipError",
     "ToolError",
@@ -188,3 +190,10 @@ class PendingInterruptError(GraphError):
 
 class StoreError(TenxGraphError):
     """The long-term memory is unavailable, or cannot be used as it is set up."""
+
+
+class StoreMismatchError(StoreError):
+    """The embedding does not make the vectors that it, or the collection, is said to have.
+
+    Repeating the call does not help; mending the configuration does.
+    """

@@ -12,13 +12,14 @@ import programs
 import pytest
 from graphs import config, said
 
-from tenxgraph.core.exceptions import StoreError
+from tenxgraph.core.exceptions import NodeError, StoreError
 from tenxgraph.core.graph import Agent, StateGraph, ToolNode
 from tenxgraph.core.graph.tools import Tool
 from tenxgraph.core.state import AgentState, Message, ToolCall
 from tenxgraph.prebuilt.agent import ReactAgent
-from tenxgraph.prebuilt.tools import memory_tool
+from tenxgraph.prebuilt.tools import memory_tool, user_memory_tool
 from tenxgraph.storage.checkpointer import (
+    BaseCheckpointer,
     InMemoryCheckpointer,
     SqliteCheckpointer,
     ToolExecution,
@@ -56,6 +57,18 @@ def store() -> InMemoryStore:
     return InMemoryStore(HashEmbedding())
 
 
+async def promised(checkpointer: BaseCheckpointer[Any], thread_id: str = "t") -> list[str]:
+    """What has become of the writes that were promised on a thread."""
+    rows = await checkpointer.alist_tool_results(config(thread_id))
+    return [row.status for row in rows if row.message_id.startswith("promise:")]
+
+
+async def answered(checkpointer: BaseCheckpointer[Any]) -> list[str]:
+    """What has become of the tool calls themselves."""
+    rows = await checkpointer.alist_tool_results(config())
+    return [row.status for row in rows if not row.message_id.startswith("promise:")]
+
+
 async def test_memory_tool_is_given_the_graphs_store_and_the_runs_user() -> None:
     kept = store()
     model = ScriptedModel(
@@ -75,8 +88,34 @@ async def test_memory_tool_is_given_the_graphs_store_and_the_runs_user() -> None
     (memory,) = await kept.aget_all(USER)
     asked = first["messages"][0]
     assert (memory.thread_id, memory.message_id) == ("a", asked.message_id)
-    (row,) = await app.checkpointer.alist_tool_results(config("a"))
-    assert row.status == "finished"
+    assert await promised(app.checkpointer, "a") == ["finished"]
+
+
+@pytest.mark.parametrize(
+    ("args", "told"),
+    [
+        ({"action": "store", "content": "likes tea", "memory_id": None, "query": None}, None),
+        ({"action": None, "query": "tea", "limit": None}, None),
+        ({"query": ["tea"]}, "query"),
+        ({"query": "tea", "limit": "many"}, "limit"),
+        ({"query": "tea", "metadata": "x"}, "metadata"),
+        ({"query": "tea", "user": "bob"}, "user"),
+        ("{no json", "no JSON object"),
+    ],
+)
+async def test_what_a_model_gets_wrong_is_answered_in_json(args: Any, told: str | None) -> None:
+    if isinstance(args, str):
+        asked = ToolCall.from_arguments(id="c", name="memory_tool", arguments=args)
+    else:
+        asked = call("memory_tool", **args)
+    app = ReactAgent(ScriptedModel([asked, "ok"]), [memory_tool]).compile(store=store())
+    result = await app.ainvoke("go", config())
+    answer = json.loads(result["messages"][1].text())
+    if told is None:
+        assert answer in ([], {"status": "scheduled", "action": "store"})
+    else:
+        assert list(answer) == ["error"]
+        assert told in answer["error"]
 
 
 async def test_postload_registers_the_tools_and_tells_the_model_of_them() -> None:
@@ -165,13 +204,15 @@ async def test_the_end_of_a_run_waits_for_what_it_promised() -> None:
 
     running = asyncio.create_task(listen())
     await told.wait()
-    (row,) = await app.checkpointer.alist_tool_results(config())
-    assert row.status == "scheduled"
+    assert await answered(app.checkpointer) == ["finished"]
+    assert await promised(app.checkpointer) == ["scheduled"]
     assert not running.done(), "the answer is out, and the run waits for the write"
+    recovering = asyncio.create_task(app.arecover(config()))
+    await asyncio.sleep(0.05)
     gate.open.set()
+    assert await recovering == 0, "it is on its way already"
     await running
-    (row,) = await app.checkpointer.alist_tool_results(config())
-    assert row.status == "finished"
+    assert await promised(app.checkpointer) == ["finished"]
     assert len(await kept.aget_all(USER)) == 1
 
 
@@ -192,7 +233,7 @@ async def test_closing_lands_what_was_too_slow_for_the_run(
     await app.aclose()
     assert len(await kept.aget_all(USER)) == 1
     async with SqliteCheckpointer[AgentState](path) as again:
-        assert [row.status for row in await again.alist_tool_results(config())] == ["finished"]
+        assert await promised(again) == ["finished"]
 
 
 class Watched(InMemoryStore):
@@ -276,17 +317,17 @@ async def test_a_write_that_the_store_refuses_is_not_tried_for_ever() -> None:
     ]
     app = ReactAgent(ScriptedModel(calls), [memory_tool]).compile(store=kept)
     await app.ainvoke("go", config())
-    (row,) = await app.checkpointer.alist_tool_results(config())
-    assert row.status == "failed"
+    assert await promised(app.checkpointer) == ["failed"]
     await app.ainvoke("again", config())
     assert kept.writes.stats.scheduled == 1
 
 
 PROMISES_AND_DIES = """
     import asyncio, os, signal, sys
+    from tenxgraph.core.graph import StateGraph
+    from tenxgraph.core.state import ToolCall
     from tenxgraph.prebuilt.agent import ReactAgent
     from tenxgraph.prebuilt.tools import memory_tool
-    from tenxgraph.core.state import ToolCall
     from tenxgraph.storage.checkpointer import SqliteCheckpointer
     from tenxgraph.storage.store import InMemoryStore
     from tenxgraph.testing import HashEmbedding, ScriptedModel
@@ -295,39 +336,172 @@ PROMISES_AND_DIES = """
         async def aembed_batch(self, texts):
             await asyncio.Event().wait()
 
-    def die(messages, tools):
+    def die(*_):
         os.kill(os.getpid(), signal.SIGKILL)
 
+    async def note(config, store):
+        assert "scheduled" in await memory_tool("store", content="likes tea", **locals())
+        assert "scheduled" in await memory_tool("store", content="likes milk", **locals())
+        return "noted"
+
+    def sync_note(config, store):
+        return asyncio.run(note(config, store))
+
+    async def note_and_die(config, store):
+        await note(config, store)
+        die()
+
+    def by_model(*tools, **args):
+        calls = [ToolCall(id="c", name=one.__name__, args=args) for one in tools]
+        return ReactAgent(ScriptedModel([calls, die]), tools)
+
+    def by_nodes(*nodes):
+        graph = StateGraph().set_entry_point(nodes[0].__name__)
+        for one in nodes:
+            graph.add_node(one.__name__, one)
+        for one, following in zip(nodes, nodes[1:]):
+            graph.add_edge(one.__name__, following.__name__)
+        return graph
+
+    graph = {
+        "the model": lambda: by_model(memory_tool, action="store", content="likes tea"),
+        "a tool": lambda: by_model(note),
+        "a tool that dies": lambda: by_model(note_and_die),
+        "a node": lambda: by_nodes(note, die),
+        "a sync node": lambda: by_nodes(sync_note, die),
+        "a node that dies": lambda: by_nodes(note_and_die),
+    }[sys.argv[2]]()
     checkpointer = SqliteCheckpointer(sys.argv[1])
     checkpointer.setup()
-    args = {"action": "store", "content": "likes tea"}
-    model = ScriptedModel([ToolCall(id="c", name="memory_tool", args=args), die])
-    app = ReactAgent(model, [memory_tool]).compile(checkpointer, store=InMemoryStore(Never()))
+    app = graph.compile(checkpointer, store=InMemoryStore(Never()))
     app.invoke("I like tea", {"thread_id": "t", "user_id": "u"})
 """
 
 
+async def note_again(config: Any, store: Any) -> str:
+    """Note what you like, as the program that was killed did."""
+    for content in ("likes tea", "likes milk"):
+        reply = await memory_tool("store", content=content, config=config, store=store)
+        assert "scheduled" in reply
+    return "noted"
+
+
+def nothing() -> None:
+    """Do nothing."""
+
+
+def once_more(who: str) -> StateGraph[AgentState] | ReactAgent:
+    """The graph of the program that was killed, without what killed it."""
+    if "node" not in who:
+        named = Tool(note_again, name="note_and_die" if "dies" in who else "note")
+        return ReactAgent(ScriptedModel(["Noted."]), [memory_tool, named])
+    names = ["note_and_die"] if "dies" in who else ["sync_note" if "sync" in who else "note", "die"]
+    graph = StateGraph().set_entry_point(names[0])
+    for name in names:
+        graph.add_node(name, nothing if name == "die" else note_again)
+    return graph.add_edge(*names) if len(names) == 2 else graph
+
+
 @pytest.mark.crash
 @pytest.mark.parametrize("how", ["next run", "arecover"])
-async def test_what_a_killed_process_had_promised_is_kept(tmp_path: Path, how: str) -> None:
+@pytest.mark.parametrize(
+    "who",
+    ["the model", "a tool", "a tool that dies", "a node", "a sync node", "a node that dies"],
+)
+async def test_what_a_killed_process_had_promised_is_kept(
+    tmp_path: Path, who: str, how: str
+) -> None:
     path = str(tmp_path / "threads.db")
-    program = programs.start(PROMISES_AND_DIES, path)
+    program = programs.start(PROMISES_AND_DIES, path, who)
     _, errors = program.communicate(timeout=30)
     assert program.returncode == -9, errors
+    expected = ["likes tea"] if who == "the model" else ["likes tea", "likes milk"]
     kept = store()
-    model = ScriptedModel(["Noted."])
-    app = ReactAgent(model, [memory_tool]).compile(SqliteCheckpointer(path), store=kept)
+    app = once_more(who).compile(SqliteCheckpointer(path), store=kept)
     async with app:
-        (row,) = await app.checkpointer.alist_tool_results(config())
-        assert row.status == "scheduled"
+        assert await promised(app.checkpointer) == ["scheduled"] * len(expected)
         if how == "arecover":
-            assert await app.arecover(config()) == 1
+            assert await app.arecover(config()) == len(expected)
             assert await app.arecover(config()) == 0
         else:
-            await app.ainvoke(None, config())
-        (row,) = await app.checkpointer.alist_tool_results(config())
-        assert row.status == "finished"
-        assert [memory.content for memory in await kept.aget_all(USER)] == ["likes tea"]
+            # Under another id, too, what is run once more promises the same.
+            await app.ainvoke(None, {**config(), "run_id": "another"})
+        await kept.aflush()
+        assert await promised(app.checkpointer) == ["finished"] * len(expected)
+        memories = [memory.content for memory in await kept.aget_all(USER)]
+        assert sorted(memories) == sorted(expected)
+
+
+async def test_what_a_node_promises_differently_when_it_is_replayed_is_kept_too() -> None:
+    kept = store()
+    drinks = iter(["tea", "milk", "milk"])
+
+    async def note(config: Any, store: Any) -> None:
+        drink = next(drinks)
+        await memory_tool("store", content=f"likes {drink}", config=config, store=store)
+        if drink == "tea":
+            raise RuntimeError("cut short")
+        await memory_tool("store", content=f"likes {next(drinks)}", config=config, store=store)
+
+    app = StateGraph().add_node("note", note).set_entry_point("note").compile(store=kept)
+    with pytest.raises(NodeError):
+        await app.ainvoke("go", config())
+    await app.ainvoke(None, config())
+    memories = [memory.content for memory in await kept.aget_all(USER)]
+    assert sorted(memories) == ["likes milk", "likes milk", "likes tea"]
+    assert await promised(app.checkpointer) == ["finished"] * 3
+
+
+async def test_a_second_run_remembers_the_same_once_more() -> None:
+    kept = store()
+
+    async def note(config: Any, store: Any) -> None:
+        await user_memory_tool("remember", "missed a flight", config=config, store=store)
+
+    app = StateGraph().add_node("note", note).set_entry_point("note").compile(store=kept)
+    await app.ainvoke("go", config())
+    await app.ainvoke("go", config())
+    assert len(await kept.aget_all(USER)) == 2
+
+
+async def test_a_store_that_the_graph_does_not_know_is_named(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    own = store()
+
+    async def note(config: Any) -> None:
+        await memory_tool("store", content="likes tea", config=config, store=own)
+
+    app = StateGraph().add_node("note", note).set_entry_point("note").compile(store=store())
+    await app.ainvoke("go", config())
+    assert len(await own.aget_all(USER)) == 1
+    assert await promised(app.checkpointer) == []
+    assert "note of thread 't' promises a memory write through a store that" in caplog.text
+
+
+async def test_a_write_promised_through_a_store_that_is_gone_waits_for_it(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    checkpointer: InMemoryCheckpointer[AgentState] = InMemoryCheckpointer()
+    kept, graphs = store(), store()
+    write = PendingWrite(action="store", config=USER, content="likes tea", idempotency_key="k")
+    app = ReactAgent(ScriptedModel(["a"])).compile(checkpointer, store=graphs)
+    await app.ainvoke("go", config())
+    left = ToolExecution(
+        message_id="promise:k",
+        position=0,
+        tool_name="memory_tool",
+        status="scheduled",
+        result={"store": "tool memory_tool", "promise": write.as_json()},
+    )
+    await checkpointer.aput_tool_result(config(), left)
+    assert await app.arecover(config()) == 0
+    assert "the store of the tool memory_tool, which this graph does not have" in caplog.text
+    tools = [Tool(memory_tool, store=kept)]
+    again = ReactAgent(ScriptedModel(["b"]), tools).compile(checkpointer, store=graphs)
+    assert await again.arecover(config()) == 1
+    assert len(await kept.aget_all(USER)) == 1
+    assert await graphs.aget_all(USER) == []
 
 
 PROMISES_AND_IS_TOLD_TO_END = """
@@ -379,8 +553,7 @@ async def test_sigterm_in_a_sync_run_lands_what_it_can_and_names_the_rest(
         if checkpointer == "durable":
             threads = SqliteCheckpointer[AgentState](tmp_path / "threads.db")
             app = ReactAgent(ScriptedModel([]), [memory_tool]).compile(threads, store=kept)
-            (row,) = await threads.alist_tool_results(config())
-            assert row.status == ("scheduled" if too_slow else "finished")
+            assert await promised(threads) == ["scheduled" if too_slow else "finished"]
             assert await app.arecover(config()) == too_slow
             assert [memory.content for memory in await kept.aget_all(USER)] == ["likes tea"]
             await app.aclose()
@@ -418,14 +591,14 @@ async def test_a_promise_of_another_version_does_not_keep_the_thread_from_runnin
     checkpointer: InMemoryCheckpointer[AgentState] = InMemoryCheckpointer()
     app = ReactAgent(ScriptedModel(["a", "b"]), [memory_tool]).compile(checkpointer, store=store())
     await app.ainvoke("go", config())
-    promised = ToolExecution(
+    left = ToolExecution(
         message_id="m",
         position=0,
         tool_name="memory_tool",
         status="scheduled",
-        result={"promise": {"action": "teleport", "where": "Mars"}},
+        result={"store": "graph", "promise": {"action": "teleport", "where": "Mars"}},
     )
-    await checkpointer.aput_tool_result(config(), promised)
+    await checkpointer.aput_tool_result(config(), left)
     assert (await app.ainvoke("again", config()))["messages"][-1].text() == "b"
     assert "is not understood" in caplog.text
 
@@ -436,15 +609,16 @@ async def test_a_recovered_write_that_the_store_refuses_is_recorded_as_failed() 
     app = ReactAgent(ScriptedModel(["a", "b"]), [memory_tool]).compile(checkpointer, store=kept)
     await app.ainvoke("go", config())
     write = PendingWrite(action="update", config=USER, memory_id="no-such", content="x")
-    promised = ToolExecution(
+    left = ToolExecution(
         message_id="m",
         position=0,
         tool_name="memory_tool",
         status="scheduled",
-        result={"promise": write.as_json(), "output": "{}", "is_error": False},
+        result={"store": "graph", "promise": write.as_json()},
     )
-    await checkpointer.aput_tool_result(config(), promised)
+    await checkpointer.aput_tool_result(config(), left)
     assert await app.arecover(config()) == 1
     await kept.aflush()
     (row,) = await checkpointer.alist_tool_results(config())
     assert row.status == "failed"
+    assert row.result == {"refused": "MissingMemoryError: There is no memory 'no-such'."}

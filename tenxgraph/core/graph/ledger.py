@@ -68,7 +68,7 @@ class Ledger:
 
     `started`: the tool runs; if the process is gone, nobody knows how far it came. `finished`:
     its result is kept, and it never runs again. `failed`: it raised, or paused to ask; it may run
-    again. `scheduled`: it answered, and its work is done in the background.
+    again. A memory write that a call promised is a row of its own, `scheduled` until it has landed.
     """
 
     def __init__(self, checkpointer: BaseCheckpointer[Any], config: Mapping[str, Any]) -> None:
@@ -88,7 +88,7 @@ class Ledger:
         return found if found is not None and found.args_digest == asked.digest else None
 
     async def scheduled(self) -> list[ToolExecution]:
-        """The calls whose work is to be done in the background, in order."""
+        """The promised writes that have not landed, in order."""
         return await self._checkpointer.alist_tool_results(self._config, "scheduled")
 
     async def start(self, asked: Asked) -> None:
@@ -111,13 +111,20 @@ class Ledger:
         """Record that the tool waits for answers, with which it runs from its beginning."""
         await self._put(asked, "failed", {"waits_for": questions})
 
-    async def schedule(self, asked: Asked, promise: Any, outcome: Outcome | None) -> None:
-        """Record work that was promised, with the answer that was given."""
-        answer = {} if outcome is None else outcome.as_json()
-        await self._put(asked, "scheduled", {"promise": promise, **answer})
+    async def schedule(self, key: str, asker: str, promised: Any) -> ToolExecution:
+        """Record, under a key of its own, a write that a node or tool promises."""
+        row = ToolExecution(
+            message_id=f"promise:{key}",
+            position=0,
+            tool_name=asker,
+            status="scheduled",
+            result=promised,
+        )
+        await self._write(row)
+        return row
 
     async def amend(self, execution: ToolExecution, status: Any, result: Any) -> None:
-        """Record what became of promised work that another process left behind."""
+        """Record what became of a promised write."""
         changed = {"status": status, "result": result, "updated_at": datetime.now(UTC)}
         await self._write(execution.model_copy(update=changed))
 

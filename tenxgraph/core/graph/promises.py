@@ -1,12 +1,16 @@
-"""Promised writes: a tool has answered, its work goes on, and the ledger knows until it is done."""
+"""Promised writes: answered as scheduled, and in the ledger until the long-term memory has them."""
 
 import asyncio
+import hashlib
+import json
 import logging
+from collections import Counter
 from collections.abc import Mapping
 from contextlib import AsyncExitStack
 from typing import TYPE_CHECKING, Any
+from uuid import UUID, uuid5
 
-from tenxgraph.core.graph.ledger import Asked, Ledger, Outcome
+from tenxgraph.core.graph.ledger import Ledger
 from tenxgraph.storage.checkpointer import ToolExecution
 from tenxgraph.storage.store import BaseStore
 from tenxgraph.storage.store.pending_write import PendingWrite
@@ -14,60 +18,86 @@ from tenxgraph.storage.store.pending_write import PendingWrite
 if TYPE_CHECKING:
     from tenxgraph.core.graph.plan import Plan
 
-__all__ = ["CallLog", "Promises"]
+__all__ = ["PromiseLog", "Promises"]
 
 logger = logging.getLogger("tenxgraph.graph")
+
+_KEYS = UUID("6a5b8f5e-1d0e-4f6b-8f43-2c1d6f0a9b37")
 
 # Seconds that the end of a run waits for what it promised. It goes on in the background after that.
 _DEADLINE = 2.0
 
 
-class CallLog:
-    """What one tool call promises. Its row stays `scheduled` until the store has it."""
+class Promise:
+    """One promised write, and its own row in the ledger: `scheduled` until the store has it."""
 
-    def __init__(self, ledger: Ledger, asked: Asked) -> None:
+    def __init__(self, write: PendingWrite, row: ToolExecution, ledger: Ledger) -> None:
+        self.write = write
+        self._row = row
         self._ledger = ledger
-        self._asked = asked
-        self._promise: dict[str, Any] | None = None
-        self._answer: Outcome | None = None
-        self._ended: Outcome | None = None
-        self._landed = False
 
-    async def begin(self, write: PendingWrite) -> None:
-        """Keep the write durably, before it is answered that it is scheduled."""
-        self._promise = write.as_json()
-        await self._ledger.schedule(self._asked, self._promise, None)
+    async def landed(self) -> None:
+        """The store has it; of what it says, nothing is kept here."""
+        await self._ledger.amend(self._row, "finished", None)
 
-    async def landed(self, write: PendingWrite) -> None:
-        """The store has it."""
-        self._landed = True
-        if self._answer is not None:
-            await self._ledger.finish(self._asked, self._answer)
-
-    async def refused(self, write: PendingWrite, reason: str) -> None:
+    async def refused(self, reason: str) -> None:
         """The store will never take it."""
-        self._ended = Outcome(f"It was not saved: {reason}", is_error=True)
-        if self._answer is not None:
-            await self._ledger.fail(self._asked, self._ended)
+        await self._ledger.amend(self._row, "failed", {"refused": reason})
 
-    async def pending(self, config: Mapping[str, Any]) -> list[PendingWrite]:
-        """What `Promises.recover` looks up for a whole thread."""
-        return []
 
-    async def answer(self, outcome: Outcome) -> None:
-        """Record the tool's answer: the end of the call, unless it has promised something."""
-        self._answer = outcome
-        if self._promise is not None and not self._landed and self._ended is None:
-            await self._ledger.schedule(self._asked, self._promise, outcome)
-        # It may have landed while that was written; whoever comes last has to say so.
-        if self._ended is not None:
-            await self._ledger.fail(self._asked, self._ended)
-        elif self._promise is None or self._landed:
-            await self._ledger.finish(self._asked, outcome)
+class PromiseLog:
+    """What one call of a node or of a tool promises.
+
+    Args:
+        ledger: of the thread.
+        stores: the long-term memories that another process will find, too, by name.
+        asker: the name of the node or tool.
+        key: the same on every attempt of this call, and for no other.
+    """
+
+    def __init__(
+        self, ledger: Ledger, stores: Mapping[str, BaseStore], asker: str, key: str
+    ) -> None:
+        self._ledger = ledger
+        self._stores = stores
+        self._asker = asker
+        self._key = key
+        self._kept: Counter[str] = Counter()
+
+    def within(self, tool: str, key: str) -> "PromiseLog":
+        """What one tool call of a node promises."""
+        return PromiseLog(self._ledger, self._stores, tool, key)
+
+    async def keep(self, write: PendingWrite, store: BaseStore) -> Promise | None:
+        """Write a promise down, before it is given; `None` if nobody could keep it later.
+
+        A node that is replayed promises the same once more, and so makes no second memory.
+        """
+        name = next((name for name, known in self._stores.items() if known is store), None)
+        if name is None:
+            logger.warning(
+                "%s of thread %r promises a memory write through a store that the graph was not "
+                "given. It is lost if the process is killed: pass the store to `compile(store=)`.",
+                self._asker,
+                self._ledger.thread_id,
+            )
+            return None
+        key = self._key_of(write)
+        write = write.under(key)
+        promised = {"store": name, "promise": write.as_json()}
+        row = await self._ledger.schedule(key, self._asker, promised)
+        return Promise(write, row, self._ledger)
+
+    def _key_of(self, write: PendingWrite) -> str:
+        """Of what is written and how often this call has written it: not of when."""
+        text = json.dumps(write.as_json(), sort_keys=True, default=str)
+        digest = hashlib.sha256(text.encode()).hexdigest()
+        self._kept[digest] += 1
+        return str(uuid5(_KEYS, json.dumps([self._key, digest, self._kept[digest]])))
 
 
 class Promises:
-    """What the tools of a graph have promised, and where it is to be kept.
+    """The long-term memories of a graph, and what was promised through them.
 
     Args:
         plan: the graph, whose agents and tools may name stores of their own.
@@ -75,43 +105,53 @@ class Promises:
     """
 
     def __init__(self, plan: "Plan", store: Any) -> None:
-        self._tools = {one.name: one for one in plan.tools() if one.promises_writes}
-        self._store = store
-        self._named = plan.stores()
+        named = {"graph": store} | {f"tool {one.name}": one.store for one in plan.tools()}
+        self._named = {name: one for name, one in named.items() if isinstance(one, BaseStore)}
+        self._others = [one for one in plan.stores() if isinstance(one, BaseStore)]
 
     def stores(self) -> list[BaseStore]:
         """Every long-term memory that the graph was given."""
-        known = [self._store, *self._named]
-        return list({id(store): store for store in known if isinstance(store, BaseStore)}.values())
+        known = [*self._named.values(), *self._others]
+        return list({id(store): store for store in known}.values())
+
+    def log(self, ledger: Ledger, node: str, *call: Any) -> PromiseLog | None:
+        """Where a call of a node keeps what it promises; `None` if the graph has no store."""
+        if not self._named:
+            return None
+        return PromiseLog(ledger, self._named, node, json.dumps([ledger.thread_id, node, *call]))
 
     async def recover(self, ledger: Ledger) -> int:
         """Carry out what a process that died had promised; return how many writes that are.
 
         They are begun, not waited for. Carrying out one that had landed changes nothing.
         """
-        if not self._tools:
+        if not self._named:
             return 0
         return sum(self._resubmit(row, ledger) for row in await ledger.scheduled())
 
     def _resubmit(self, row: ToolExecution, ledger: Ledger) -> bool:
-        tool = self._tools.get(row.tool_name)
-        store = None if tool is None else tool.store or self._store
-        promise = row.result.get("promise") if isinstance(row.result, Mapping) else None
-        if promise is None or not isinstance(store, BaseStore):
-            return False
+        kept = row.result if isinstance(row.result, Mapping) else {}
+        store = self._named.get(str(kept.get("store")))
         try:
-            write = PendingWrite(**promise)
-        except TypeError:
+            write = PendingWrite(**kept["promise"])
+        except (KeyError, TypeError):
             # Written by another version of the library: left to it, and no reason not to run.
             logger.warning(
-                "Thread %r: a promised memory write is not understood: %r",
+                "Thread %r: a promised memory write is not understood: %r", ledger.thread_id, kept
+            )
+            return False
+        if store is None:
+            logger.warning(
+                "Thread %r: a memory write was promised through the store of the %s, which this "
+                "graph does not have. It waits for a graph that has it: %s",
                 ledger.thread_id,
-                promise,
+                kept.get("store"),
+                write,
             )
             return False
         if any(one == write for one in store.writes.on_their_way().values()):
             return False  # this very process has promised it, and is about to keep it
-        store.writes.resubmit(write, _RowLog(ledger, row))
+        store.writes.resubmit(Promise(write, row, ledger))
         return True
 
     async def flush(self, thread_id: str) -> None:
@@ -130,29 +170,3 @@ class Promises:
         async with AsyncExitStack() as closing:
             for store in self.stores():
                 closing.push_async_callback(store.aclose)
-
-
-class _RowLog:
-    """Ends a row that another process left `scheduled`."""
-
-    def __init__(self, ledger: Ledger, row: ToolExecution) -> None:
-        self._ledger = ledger
-        self._row = row
-
-    async def begin(self, write: PendingWrite) -> None:
-        """It has begun long ago."""
-
-    async def landed(self, write: PendingWrite) -> None:
-        answer = Outcome.of(self._row)
-        if answer is None:
-            # It died before it answered: it is asked once more, and promises the same once more.
-            await self._ledger.amend(self._row, "failed", None)
-        else:
-            await self._ledger.amend(self._row, "finished", answer.as_json())
-
-    async def refused(self, write: PendingWrite, reason: str) -> None:
-        told = Outcome(f"It was not saved: {reason}", is_error=True)
-        await self._ledger.amend(self._row, "failed", told.as_json())
-
-    async def pending(self, config: Mapping[str, Any]) -> list[PendingWrite]:
-        return []

@@ -23,7 +23,7 @@ from tenxgraph.core.graph.ledger import Ledger
 from tenxgraph.core.graph.node_call import NodeCall, StopRequestedError
 from tenxgraph.core.graph.opening import Input, is_done, open_run
 from tenxgraph.core.graph.plan import Plan
-from tenxgraph.core.graph.promises import Promises
+from tenxgraph.core.graph.promises import PromiseLog, Promises
 from tenxgraph.core.graph.settings import Settings
 from tenxgraph.core.graph.shield import unbroken
 from tenxgraph.core.graph.thread import Thread
@@ -31,6 +31,7 @@ from tenxgraph.core.graph.update import Joined, join
 from tenxgraph.core.state import AgentState, Interrupt, Message, TokenUsages
 from tenxgraph.storage.checkpointer import BaseCheckpointer
 from tenxgraph.storage.scope import STATE_TYPE_KEY
+from tenxgraph.storage.store.pending_write import PENDING_LOG_KEY
 
 __all__ = ["Run"]
 
@@ -58,6 +59,8 @@ class Run:
         self._added: dict[str, Message] = {}
         self._call: NodeCall | None = None
         """The node that is running."""
+        self._log: PromiseLog | None = None
+        """What this step promises, if there is a long-term memory."""
         self._stopping = False
 
     @property
@@ -172,6 +175,8 @@ class Run:
                 "`recursion_limit` in the config."
             )
             raise GraphRecursionError(message)
+        ledger = Ledger(self._thread.checkpointer, self._thread.config_for_nodes())
+        self._log = self._promises.log(ledger, self._node, meta.run_id, meta.step)
         try:
             answer = await self._call_node()
         except Paused as paused:
@@ -205,9 +210,12 @@ class Run:
 
     def _given(self, state: AgentState) -> dict[str, Any]:
         """What nodes and conditions may ask for. The state is theirs to change, and to return."""
+        config = self._thread.config_for_nodes()
+        if self._log is not None:
+            config[PENDING_LOG_KEY] = self._log
         return {
             "state": state.model_copy(update={"context": list(state.context)}),
-            "config": self._thread.config_for_nodes(),
+            "config": config,
             "store": self._store,
             "checkpointer": self._thread.checkpointer,
             "emit": self._emit_for_node,

@@ -55,6 +55,7 @@ class Parameters:
         self._refuse_nameless(visible.values())
         self._names = {f"p{number}": name for number, name in enumerate(visible)}
         """By the names of fields: a parameter's own may mean something else to pydantic."""
+        self._optional = {one.name for one in visible.values() if one.default is not one.empty}
         self._model = self._make_model(function, visible)
         self.json_schema = self._make_schema()
 
@@ -65,7 +66,7 @@ class Parameters:
             ToolError: it does not fit; says where, in words for the model.
         """
         try:
-            made = self._model.model_validate(dict(args))
+            made = self._validated(args)
         except ValidationError as error:
             problems = "; ".join(
                 f"{'.'.join(map(str, one['loc'])) or 'arguments'}: {one['msg']}"
@@ -80,6 +81,17 @@ class Parameters:
             if field in made.model_fields_set
         }
         return given | (made.model_extra or {})
+
+    def _validated(self, args: Mapping[str, Any]) -> BaseModel:
+        try:
+            return self._model.model_validate(dict(args))
+        except ValidationError as error:
+            # Many models say null for what they leave out.
+            wrong = {one["loc"][0] for one in error.errors(include_url=False) if one["loc"]}
+            nulls = {name for name in wrong & self._optional if args.get(str(name), 0) is None}
+            if not nulls:
+                raise
+        return self._model.model_validate({k: v for k, v in args.items() if k not in nulls})
 
     def _refuse_nameless(self, parameters: typing.Iterable[inspect.Parameter]) -> None:
         for one in parameters:

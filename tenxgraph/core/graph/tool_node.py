@@ -12,6 +12,7 @@ from tenxgraph.core.graph.tool_run import ToolRun
 from tenxgraph.core.graph.tools import Tool
 from tenxgraph.core.state import AgentState, Message
 from tenxgraph.storage.checkpointer import BaseCheckpointer
+from tenxgraph.storage.store.pending_write import PENDING_LOG_KEY
 
 __all__ = ["ToolNode"]
 
@@ -102,12 +103,17 @@ class ToolNode:
             known = ", ".join(self._tools) or "none"
             message = f"There is no tool {asked.call.name!r}. There are: {known}."
             return Outcome(message, is_error=True)
+        key = asked.idempotency_key(ledger.thread_id)
+        config = dict(given["config"])
+        if PENDING_LOG_KEY in config:
+            config[PENDING_LOG_KEY] = config[PENDING_LOG_KEY].within(tool.name, key)
         own = {
+            "config": config,
             "store": given["store"] if tool.store is None else tool.store,
             "tool_call_id": asked.call.id,
-            "idempotency_key": asked.idempotency_key(ledger.thread_id),
+            "idempotency_key": key,
         }
-        timeout = given["config"].get("tool_timeout", _TIMEOUT)
+        timeout = config.get("tool_timeout", _TIMEOUT)
         return await ToolRun(tool, asked, ledger, timeout).outcome({**given, **own})
 
 

@@ -10,7 +10,6 @@ from pydantic_core import PydanticSerializationError, to_jsonable_python
 from tenxgraph.core.exceptions import ToolError
 from tenxgraph.core.graph.interrupts import Asking, Paused, asking
 from tenxgraph.core.graph.ledger import Asked, Ledger, Outcome
-from tenxgraph.core.graph.promises import CallLog
 from tenxgraph.core.graph.tools import Tool
 from tenxgraph.core.state import Message
 from tenxgraph.storage.checkpointer import ToolExecution
@@ -71,7 +70,7 @@ class ToolRun:
         if self._tool.on_unknown == "ask" and current is not None:
             return self._answered(row, current)
         self._report()
-        return None if self._tool.on_unknown == "rerun" else Outcome(UNKNOWN, is_error=True)
+        return None if self._tool.on_unknown == "rerun" else self._error(UNKNOWN)
 
     def _answered(self, row: ToolExecution, current: Asking) -> Outcome | None:
         """What somebody says about the call; `None` if it is to run again."""
@@ -104,22 +103,21 @@ class ToolRun:
         try:
             arguments = self._tool.arguments(self._asked.call)
         except ToolError as error:
-            return Outcome(str(error), is_error=True)
+            return self._error(str(error))
         await self._ledger.start(self._asked)
-        log = CallLog(self._ledger, self._asked)
         try:
-            output = await self._run(arguments, {**given, "pending_log": log})
+            output = await self._run(arguments, given)
         except Paused as paused:
             await self._ledger.pause(self._asked, [one.id for one in paused.interrupts])
             raise
         except _TookTooLongError as error:
             # The record stays as it is, `started`: should the call come up again, what became of
             # it is unknown, and the tool's policy decides.
-            return Outcome(str(error), is_error=True)
+            return self._error(str(error))
         except Exception as error:  # noqa: BLE001 - whatever a tool raises is told to the model
             return await self._failed(error)
         outcome = Outcome(_tellable(output))
-        await log.answer(outcome)
+        await self._ledger.finish(self._asked, outcome)
         return outcome
 
     async def _run(self, arguments: Mapping[str, Any], given: Mapping[str, Any]) -> Any:
@@ -139,9 +137,12 @@ class ToolRun:
     async def _failed(self, error: Exception) -> Outcome:
         told = str(error) if isinstance(error, ToolError) else f"{type(error).__name__}: {error}"
         logger.warning("Tool %s failed: %s", self._tool.name, told, exc_info=error)
-        outcome = Outcome(told, is_error=True)
+        outcome = self._error(told)
         await self._ledger.fail(self._asked, outcome)
         return outcome
+
+    def _error(self, told: str) -> Outcome:
+        return Outcome(self._tool.as_error(told), is_error=True)
 
 
 def _tellable(output: Any) -> Any:

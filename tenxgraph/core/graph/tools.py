@@ -27,7 +27,6 @@ INJECTED_INTO_TOOLS = frozenset(
         "tool_call_id",
         "idempotency_key",
         "emit",
-        "pending_log",
     }
 )
 """What a tool may ask for by parameter name. A model is never told of these parameters."""
@@ -44,7 +43,8 @@ class Tool:
     Args:
         function: a function, sync or async, or an object with `__call__`. What it returns is told
             to the model, as it is if it is text and else as JSON. What it raises is told to the
-            model as an error; a `ToolError` in its own words.
+            model as an error; a `ToolError` in its own words. If the function has an attribute
+            `as_error`, a function `(words) -> result`, errors are told as that says.
         name: what the model calls it; by default the function's name.
         description: what the model is told; by default the docstring.
         on_unknown: what happens if the process died while the tool ran, so that nobody knows
@@ -89,11 +89,6 @@ class Tool:
         return f"Tool({self.name!r})"
 
     @property
-    def promises_writes(self) -> bool:
-        """Whether it may answer before its work is done, and keeps a log of what it promised."""
-        return "pending_log" in self._wanted
-
-    @property
     def schema(self) -> dict[str, Any]:
         """What the model is told, in OpenAI's format."""
         function = {
@@ -117,6 +112,11 @@ class Tool:
             )
             raise ToolError(message)
         return self._parameters.check(asked.args)
+
+    def as_error(self, told: str) -> Any:
+        """An error as the model is told of it: in words, or as the function's own `as_error`."""
+        form = getattr(self.function, "as_error", None)
+        return told if form is None else form(told)
 
     async def run(self, arguments: Mapping[str, Any], given: Mapping[str, Any]) -> Any:
         """Call the function with the model's arguments, and with what it asks for of `given`."""

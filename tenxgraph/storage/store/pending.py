@@ -9,9 +9,15 @@ from concurrent.futures import Future
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from tenxgraph.core.exceptions import StoreMismatchError
 from tenxgraph.storage.store import writer_thread
-from tenxgraph.storage.store.pending_write import MissingMemoryError, PendingLog, PendingWrite
-from tenxgraph.storage.store.scope import Config, Scope
+from tenxgraph.storage.store.pending_write import (
+    KeptWrite,
+    MissingMemoryError,
+    PendingLog,
+    PendingWrite,
+)
+from tenxgraph.storage.store.scope import Scope
 
 if TYPE_CHECKING:
     from tenxgraph.storage.store.base import BaseStore
@@ -20,7 +26,6 @@ __all__ = [
     "FailedWrite",
     "PendingWrites",
     "WriteStats",
-    "arecover",
 ]
 
 logger = logging.getLogger("tenxgraph.store")
@@ -91,14 +96,16 @@ class PendingWrites:
         """Promise a write: once this returns, it is carried out, or its failure is made known."""
         while len(self._open) >= self._limit:
             await self._wait(list(self._open)[:1], None)
-        if log is not None:
-            await log.begin(write)
-        self.resubmit(write, log)
+        kept = None if log is None else await log.keep(write, self._store)
+        self._begin(write if kept is None else kept.write, kept)
 
-    def resubmit(self, write: PendingWrite, log: PendingLog | None = None) -> None:
-        """Carry out a write that the log has kept already."""
+    def resubmit(self, kept: KeptWrite) -> None:
+        """Carry out a write that a log has kept, in another process perhaps."""
+        self._begin(kept.write, kept)
+
+    def _begin(self, write: PendingWrite, kept: KeptWrite | None) -> None:
         self.stats.scheduled += 1
-        future = writer_thread.run(self._carry_out(write, log))
+        future = writer_thread.run(self._carry_out(write, kept))
         self._open[future] = write
         future.add_done_callback(self._done)
 
@@ -143,15 +150,15 @@ class PendingWrites:
         if future.cancelled() and write is not None:
             self._fail(FailedWrite(write, "cancelled"))
 
-    async def _carry_out(self, write: PendingWrite, log: PendingLog | None) -> None:
+    async def _carry_out(self, write: PendingWrite, kept: KeptWrite | None) -> None:
         async with self._turn(write), self._slots:
             reason, final = await self._attempts(write)
         if reason is None:
             self.stats.landed += 1
         else:
-            self._fail(FailedWrite(write, reason, kept=log is not None and not final))
-        if log is not None and (reason is None or final):
-            await self._note(write, log, reason)
+            self._fail(FailedWrite(write, reason, kept=kept is not None and not final))
+        if kept is not None and (reason is None or final):
+            await self._note(kept, reason)
 
     @contextlib.asynccontextmanager
     async def _turn(self, write: PendingWrite) -> AsyncIterator[None]:
@@ -179,6 +186,8 @@ class PendingWrites:
                     await write.apply(self._store)
             except (ValueError, TypeError, MissingMemoryError) as error:
                 return _reason(error), True
+            except StoreMismatchError as error:
+                return _reason(error), False  # it can land once somebody has mended that
             except Exception as error:  # noqa: BLE001 - any store's failure is retried and named
                 if delay is None:
                     return _reason(error), False
@@ -197,12 +206,14 @@ class PendingWrites:
         outlook = "is not saved yet" if failed.kept else "is not saved"
         logger.error("A promised memory %s: %s. %s", outlook, failed.write, failed.reason)
 
-    async def _note(self, write: PendingWrite, log: PendingLog, reason: str | None) -> None:
+    async def _note(self, kept: KeptWrite, reason: str | None) -> None:
         try:
-            await (log.landed(write) if reason is None else log.refused(write, reason))
+            await (kept.landed() if reason is None else kept.refused(reason))
         except Exception:
             # The write has landed; at worst it is carried out once more, which changes nothing.
-            logger.warning("Could not note the end of a memory write: %s", write, exc_info=True)
+            logger.warning(
+                "Could not note the end of a memory write: %s", kept.write, exc_info=True
+            )
 
 
 def _overlap(one: Scope, other: Scope) -> bool:
@@ -212,16 +223,3 @@ def _overlap(one: Scope, other: Scope) -> bool:
 
 def _reason(error: Exception) -> str:
     return f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
-
-
-async def arecover(store: "BaseStore", log: PendingLog, config: Config) -> int:
-    """Carry out what a process that died had promised in this thread; return how many there were.
-
-    They are submitted, not waited for: `store.aflush()` does that. Carrying out a write that had
-    landed after all makes no second memory. Writes that this process is carrying out are left out.
-    """
-    on_their_way = list(store.writes.on_their_way().values())
-    left = [write for write in await log.pending(config) if write not in on_their_way]
-    for write in left:
-        store.writes.resubmit(write, log)
-    return len(left)

@@ -1,16 +1,19 @@
 """A write that was promised, and where promises are kept that outlive the process."""
 
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Literal, Protocol
 
 from tenxgraph.core.exceptions import StoreError
 from tenxgraph.storage.store.records import WriteMode
-from tenxgraph.storage.store.scope import Config, Scope
+from tenxgraph.storage.store.scope import Scope
 
 if TYPE_CHECKING:
     from tenxgraph.storage.store.base import BaseStore
 
-__all__ = ["MissingMemoryError", "PendingLog", "PendingWrite"]
+__all__ = ["PENDING_LOG_KEY", "KeptWrite", "MissingMemoryError", "PendingLog", "PendingWrite"]
+
+PENDING_LOG_KEY = "_pending_log"
+"""Where the config of a node or tool says which `PendingLog` keeps what is promised in it."""
 
 
 class MissingMemoryError(StoreError):
@@ -49,6 +52,10 @@ class PendingWrite:
         """The write as a dict of JSON values; `PendingWrite(**data)` reads it back."""
         return asdict(self)
 
+    def under(self, key: str) -> "PendingWrite":
+        """The same write, under this idempotency key if it has none of its own."""
+        return self if self.idempotency_key is not None else replace(self, idempotency_key=key)
+
     @property
     def scope(self) -> Scope:
         """Whose memory it is."""
@@ -86,20 +93,25 @@ class PendingWrite:
             )
 
 
-class PendingLog(Protocol):
-    """Where promised writes are kept so that a killed process does not take them along.
+class KeptWrite(Protocol):
+    """A promised write that is written down. The methods may be called from any event loop."""
 
-    The methods may be called from any event loop.
-    """
+    write: PendingWrite
+    """What is carried out."""
 
-    async def begin(self, write: PendingWrite) -> None:
-        """Keep the write durably; called before it is answered that it is scheduled."""
-
-    async def landed(self, write: PendingWrite) -> None:
+    async def landed(self) -> None:
         """The store has it: the write need not be carried out again."""
 
-    async def refused(self, write: PendingWrite, reason: str) -> None:
+    async def refused(self, reason: str) -> None:
         """The store will never take it: the write must not be carried out again."""
 
-    async def pending(self, config: Config) -> list[PendingWrite]:
-        """The writes of this config's thread that neither landed nor were refused, in order."""
+
+class PendingLog(Protocol):
+    """Where promised writes are kept so that a killed process does not take them along."""
+
+    async def keep(self, write: PendingWrite, store: "BaseStore") -> KeptWrite | None:
+        """Keep the write durably; called before it is answered that it is scheduled.
+
+        What is kept may have got an idempotency key. `None`: this log does not know the store, so
+        that nobody could carry the write out later.
+        """

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from tenxgraph._optional import require
-from tenxgraph.core.exceptions import StoreError
+from tenxgraph.core.exceptions import StoreError, StoreMismatchError
 from tenxgraph.storage.store.embedding.base import BaseEmbedding
 from tenxgraph.storage.store.per_loop import PerLoop
 from tenxgraph.storage.store.qdrant_connection import LocalQdrant, QdrantConnection, RemoteQdrant
@@ -141,7 +141,7 @@ class QdrantStore(VectorStore):
             problem = f"was made with the embedding {made_by!r}, not {self.embedding.model!r}"
         else:
             return
-        raise StoreError(
+        raise StoreMismatchError(
             f"The collection {self._collection!r} of {self._connection!r} {problem}. Nothing was "
             "changed. Use the embedding it was made with, or another `collection=`."
         )

@@ -10,11 +10,19 @@ from tenxgraph.core.exceptions import StoreError, TransientStorageError
 from tenxgraph.storage.store.base import BaseStore
 from tenxgraph.storage.store.new_record import checked_key
 from tenxgraph.storage.store.pending import FailedWrite
-from tenxgraph.storage.store.pending_write import PendingLog, PendingWrite
+from tenxgraph.storage.store.pending_write import PENDING_LOG_KEY, PendingLog, PendingWrite
 from tenxgraph.storage.store.records import MemorySearchResult, MemoryType
 from tenxgraph.storage.store.scope import Config, Provenance, Scope
 
-__all__ = ["Caller", "in_json", "key_or_none", "search_memories", "wanted", "write_memory"]
+__all__ = [
+    "Caller",
+    "error_in_json",
+    "in_json",
+    "key_or_none",
+    "search_memories",
+    "wanted",
+    "write_memory",
+]
 
 logger = logging.getLogger("tenxgraph.store")
 
@@ -40,7 +48,6 @@ class Caller:
         *,
         tool_call_id: str | None = None,
         idempotency_key: str | None = None,
-        log: PendingLog | None = None,
     ) -> "Caller":
         """Someone in a scope, which is looked up once it is clear that there is a store."""
         if store is None:
@@ -48,6 +55,7 @@ class Caller:
         told = dict(config or {})
         if tool_call_id is not None:
             told["tool_call_id"] = tool_call_id
+        log = told.get(PENDING_LOG_KEY)
         return cls(store, scope(), Provenance.of(told), idempotency_key, log)
 
     def config(self) -> dict[str, Any]:
@@ -61,11 +69,16 @@ async def in_json(work: Awaitable[Any]) -> str:
     try:
         result = await work
     except ValueError as error:
-        result = {"error": str(error)}
+        return error_in_json(str(error))
     except (StoreError, TransientStorageError) as error:
         logger.warning("The long-term memory is unavailable.", exc_info=True)
-        result = {"error": f"memory unavailable: {error}"}
+        return error_in_json(f"memory unavailable: {error}")
     return json.dumps(result, ensure_ascii=False)
+
+
+def error_in_json(told: str) -> str:
+    """An error as every memory tool tells it."""
+    return json.dumps({"error": told}, ensure_ascii=False)
 
 
 def wanted(name: str, value: object, action: str | None = None) -> str:

@@ -1,18 +1,18 @@
 """The three memory tools: plain async functions for a model, or for a node of your own.
 
-`config`, `store`, `tool_call_id`, `idempotency_key` and `pending_log` are given by the graph, by
-their names, and are never shown to the model.
+`config`, `store`, `tool_call_id` and `idempotency_key` are given by the graph, by their names, and
+are never shown to the model. The config of a graph's node or tool knows where promises are kept.
 """
 
 from collections.abc import Awaitable, Callable
-from typing import Any
+from typing import Any, TypeVar
 
 from tenxgraph.storage.store.base import BaseStore
 from tenxgraph.storage.store.memory_config import MemoryConfig
 from tenxgraph.storage.store.new_record import checked_category
-from tenxgraph.storage.store.pending_write import PendingLog
 from tenxgraph.storage.store.recall import (
     Caller,
+    error_in_json,
     in_json,
     key_or_none,
     search_memories,
@@ -39,7 +39,16 @@ __all__ = [
 
 MemoryTool = Callable[..., Awaitable[str]]
 
+T = TypeVar("T", bound=MemoryTool)
 
+
+def _answers_in_json(tool: T) -> T:
+    """Let arguments that do not fit be answered in JSON, too."""
+    vars(tool)["as_error"] = error_in_json
+    return tool
+
+
+@_answers_in_json
 async def memory_tool(  # noqa: PLR0913, D417 - the model reads this
     action: str = "search",
     query: str = "",
@@ -57,7 +66,6 @@ async def memory_tool(  # noqa: PLR0913, D417 - the model reads this
     store: BaseStore | None = None,
     tool_call_id: str | None = None,
     idempotency_key: str | None = None,
-    pending_log: PendingLog | None = None,
 ) -> str:
     """Search, store, update or delete long-term memories about the current user.
 
@@ -88,7 +96,6 @@ async def memory_tool(  # noqa: PLR0913, D417 - the model reads this
             store,
             tool_call_id=tool_call_id,
             idempotency_key=idempotency_key,
-            log=pending_log,
         )
         if action == "search":
             return await search_memories(
@@ -121,6 +128,7 @@ def bind_user_memory(memory: MemoryConfig) -> MemoryTool:
     """A `user_memory_tool` with the store, scope, labels and limits of a `MemoryConfig`."""
     settings = memory.user_memory
 
+    @_answers_in_json
     async def user_memory_tool(  # noqa: PLR0913, D417 - the model reads this
         action: str = "search",
         text: str = "",
@@ -132,7 +140,6 @@ def bind_user_memory(memory: MemoryConfig) -> MemoryTool:
         store: BaseStore | None = None,
         tool_call_id: str | None = None,
         idempotency_key: str | None = None,
-        pending_log: PendingLog | None = None,
     ) -> str:
         """Search what you know about the current user, or remember something new about them.
 
@@ -152,7 +159,6 @@ def bind_user_memory(memory: MemoryConfig) -> MemoryTool:
                 memory.store_for(settings, store),
                 tool_call_id=tool_call_id,
                 idempotency_key=idempotency_key,
-                log=pending_log,
             )
             if action not in ("search", "remember"):
                 raise ValueError(f"unknown action {action!r}: use search or remember")
@@ -184,6 +190,7 @@ def bind_agent_memory(memory: MemoryConfig) -> MemoryTool:
     """An `agent_memory_tool` with the store, scope, labels and limits of a `MemoryConfig`."""
     settings = memory.agent_memory
 
+    @_answers_in_json
     async def agent_memory_tool(  # noqa: D417 - the model reads this
         query: str,
         memory_type: str | None = None,

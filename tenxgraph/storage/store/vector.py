@@ -5,7 +5,7 @@ import math
 from abc import abstractmethod
 from collections.abc import Sequence
 
-from tenxgraph.core.exceptions import StoreError
+from tenxgraph.core.exceptions import StoreError, StoreMismatchError
 from tenxgraph.storage.store.base import BaseStore
 from tenxgraph.storage.store.embedding.base import BaseEmbedding
 from tenxgraph.storage.store.query import Where
@@ -95,7 +95,7 @@ class VectorStore(BaseStore):
 
     def _check(self, vector: Sequence[float], dimension: int) -> None:
         if len(vector) != dimension:
-            raise StoreError(
+            raise StoreMismatchError(
                 f"The embedding {self.embedding.model!r} returned a vector of {len(vector)} "
                 f"numbers where {dimension} were promised. Nothing was written."
             )

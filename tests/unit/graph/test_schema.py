@@ -76,7 +76,6 @@ def test_injected_parameters_are_never_told() -> None:
         tool_call_id: str,
         idempotency_key: str,
         emit,
-        pending_log=None,
     ) -> None: ...
 
     assert list(schema(pay)["parameters"]["properties"]) == ["amount"]
@@ -175,6 +174,18 @@ def test_arguments_come_as_the_types_that_are_declared() -> None:
 
 
 def lambda_free() -> None: ...
+
+
+def test_null_stands_for_what_is_left_out() -> None:
+    def function(
+        n: int | None, text: str = "x", limit: int | str = 5, key: str | None = "k"
+    ) -> None: ...
+
+    given = {"n": None, "text": None, "limit": None, "key": None}
+    assert arguments(function, given) == {"n": None, "key": None}
+    with pytest.raises(ToolError, match="limit") as refused:
+        arguments(function, {"n": "many", "text": None, "limit": [1]})
+    assert "text" not in str(refused.value), "nothing but what is really wrong"
 
 
 @pytest.mark.parametrize(

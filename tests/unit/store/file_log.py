@@ -1,42 +1,54 @@
 """A log of promised writes in a folder, as a durable checkpointer would keep one."""
 
 import json
-import os
-from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
 
-from tenxgraph.storage.store.pending_write import PendingWrite
+from tenxgraph.storage.store import BaseStore
+from tenxgraph.storage.store.pending_write import PENDING_LOG_KEY, PendingWrite
+
+
+class FileWrite:
+    """One promise in a file, gone when it is kept."""
+
+    def __init__(self, file: Path, write: PendingWrite, log: "FileLog") -> None:
+        self.write = write
+        self._file = file
+        self._log = log
+
+    async def landed(self) -> None:
+        self._file.unlink()
+
+    async def refused(self, reason: str) -> None:
+        self._log.refusals.append(reason)
+        self._file.unlink()
 
 
 class FileLog:
-    """One file a promise, gone when it is kept."""
+    """A folder with one file a promise."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
         self.refusals: list[str] = []
 
-    async def begin(self, write: PendingWrite) -> None:
-        number = len(list(self.folder.iterdir()))
-        draft = self.folder / f"{number:04}.draft"
-        draft.write_text(json.dumps(write.as_json()))
-        os.rename(draft, draft.with_suffix(".json"))
+    def config(self, **told: str) -> dict[str, object]:
+        """The config of a call that keeps its promises here."""
+        return {**told, PENDING_LOG_KEY: self}
 
-    async def landed(self, write: PendingWrite) -> None:
-        self._drop(write)
+    async def keep(self, write: PendingWrite, store: BaseStore) -> FileWrite:
+        file = self.folder / f"{len(list(self.folder.iterdir())):04}.json"
+        file.write_text(json.dumps(write.as_json()))
+        return FileWrite(file, write, self)
 
-    async def refused(self, write: PendingWrite, reason: str) -> None:
-        self.refusals.append(reason)
-        self._drop(write)
+    def left(self) -> list[FileWrite]:
+        """What was promised and has neither landed nor been refused, in order."""
+        return [
+            FileWrite(file, PendingWrite(**json.loads(file.read_text())), self)
+            for file in sorted(self.folder.iterdir())
+        ]
 
-    async def pending(self, config: Mapping[str, Any]) -> list[PendingWrite]:
-        return [PendingWrite(**json.loads(file.read_text())) for file in self._files()]
-
-    def _files(self) -> list[Path]:
-        return sorted(self.folder.glob("*.json"))
-
-    def _drop(self, write: PendingWrite) -> None:
-        for file in self._files():
-            if PendingWrite(**json.loads(file.read_text())) == write:
-                file.unlink()
-                return
+    def recover(self, store: BaseStore) -> int:
+        """Carry out what is left; how many writes that is."""
+        left = self.left()
+        for kept in left:
+            store.writes.resubmit(kept)
+        return len(left)

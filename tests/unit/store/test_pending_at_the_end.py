@@ -10,7 +10,6 @@ import pytest
 from file_log import FileLog
 
 from tenxgraph.storage.store import QdrantStore, create_local_qdrant_store
-from tenxgraph.storage.store.pending import arecover
 from tenxgraph.testing import HashEmbedding
 
 ALICE = {"user_id": "alice"}
@@ -32,13 +31,15 @@ class Slow(HashEmbedding):
         return await super().aembed_batch(texts)
 
 store = create_local_qdrant_store(sys.argv[1], Slow())
-log = FileLog(Path(sys.argv[2])) if sys.argv[2] else None
+alice = {{"user_id": "alice"}}
+if sys.argv[2]:
+    alice = FileLog(Path(sys.argv[2])).config(**alice)
 
 async def main():
     for number in range(5):
         reply = await memory_tool(
-            action="store", content=f"fact {{number}}", config={{"user_id": "alice"}}, store=store,
-            idempotency_key=str(number), pending_log=log,
+            action="store", content=f"fact {{number}}", config=alice, store=store,
+            idempotency_key=str(number),
         )
         assert "scheduled" in reply, reply
     print("scheduled", flush=True)
@@ -131,7 +132,7 @@ def test_sigkill_loses_nothing_that_a_log_has_kept(tmp_path: Path) -> None:
     async def recover() -> list[str]:
         async with create_local_qdrant_store(folder, HashEmbedding()) as store:
             assert await kept(store) == []
-            assert await arecover(store, FileLog(log), ALICE) == 5
+            assert FileLog(log).recover(store) == 5
             return await kept(store)
 
     assert asyncio.run(recover()) == FACTS

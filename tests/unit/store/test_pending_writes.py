@@ -12,12 +12,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from file_log import FileLog
+from file_log import FileLog, FileWrite
 
 from tenxgraph.core.exceptions import TransientStorageError
 from tenxgraph.prebuilt.tools import memory_tool, user_memory_tool
 from tenxgraph.storage.store import BaseStore, InMemoryStore
-from tenxgraph.storage.store.pending import PendingWrites, arecover
+from tenxgraph.storage.store.pending import PendingWrites
 from tenxgraph.storage.store.pending_write import PendingWrite
 from tenxgraph.testing import HashEmbedding
 
@@ -254,6 +254,21 @@ async def test_a_write_that_can_never_land_is_not_repeated(
     assert await contents(store, BOB) == ["bob's"]
 
 
+async def test_what_only_another_configuration_can_help_is_not_repeated(tmp_path: Path) -> None:
+    class Shrunk(HashEmbedding):
+        async def aembed_batch(self, texts: Sequence[str]) -> list[list[float]]:
+            return [vector[:-1] for vector in await super().aembed_batch(texts)]
+
+    log = FileLog(tmp_path)
+    store = InMemoryStore(Shrunk())
+    await tool(store, action="store", content="likes tea", config=log.config(**ALICE))
+    await store.aflush()
+    assert (store.writes.stats.retried, store.writes.stats.failed) == (0, 1)
+    mended = InMemoryStore(HashEmbedding())
+    assert log.recover(mended) == 1
+    assert await contents(mended) == ["likes tea"]
+
+
 @pytest.mark.usefixtures("quick_retries")
 async def test_a_slow_attempt_is_given_up_and_repeated(monkeypatch: pytest.MonkeyPatch) -> None:
     class Hanging(HashEmbedding):
@@ -285,28 +300,23 @@ async def test_a_promise_is_in_the_log_before_it_is_answered_and_gone_when_kept(
 ) -> None:
     log = FileLog(tmp_path)
     store = InMemoryStore(Slow(0.1))
-    config = {**ALICE, "thread_id": "t1"}
-    await memory_tool(
-        action="store", content="likes tea", config=config, store=store, pending_log=log
-    )
-    (promised,) = await log.pending(config)
+    config = log.config(**ALICE, thread_id="t1")
+    await memory_tool(action="store", content="likes tea", config=config, store=store)
+    (promised,) = (kept.write for kept in log.left())
     assert (promised.action, promised.content) == ("store", "likes tea")
-    assert promised.config == config
+    assert promised.config == {**ALICE, "thread_id": "t1"}
     await store.aflush()
-    assert await log.pending(config) == []
+    assert log.left() == []
 
 
 async def test_without_a_log_entry_nothing_is_promised(tmp_path: Path) -> None:
     class Full(FileLog):
-        async def begin(self, write: PendingWrite) -> None:
+        async def keep(self, write: PendingWrite, store: BaseStore) -> FileWrite:
             raise TransientStorageError("the ledger is away")
 
     store = InMemoryStore(HashEmbedding())
-    reply = json.loads(
-        await memory_tool(
-            action="store", content="x", config=ALICE, store=store, pending_log=Full(tmp_path)
-        )
-    )
+    alice = Full(tmp_path).config(**ALICE)
+    reply = json.loads(await memory_tool(action="store", content="x", config=alice, store=store))
     assert reply == {"error": "memory unavailable: the ledger is away"}
     assert await contents(store) == []
 
@@ -320,28 +330,18 @@ async def test_a_promise_stays_in_the_log_while_the_store_is_away(
     await user_memory_tool(
         action="remember",
         text="likes tea",
-        config={**ALICE, "thread_id": "t1"},
+        config=log.config(**ALICE, thread_id="t1"),
         store=store,
         idempotency_key="t1/m1/0",
-        pending_log=log,
     )
     await store.aflush()
-    assert len(await log.pending(ALICE)) == 1
+    assert len(log.left()) == 1
     assert "is not saved yet" in caplog.text
     told = await tool(store, query="tea")
     assert "do not repeat them" in told["error"]
-    assert await arecover(store, log, ALICE) == 1
+    assert log.recover(store) == 1
     assert await contents(store) == ["likes tea"]
-    assert await log.pending(ALICE) == []
-    assert await arecover(store, log, ALICE) == 0
-
-
-async def test_what_is_on_its_way_is_not_recovered_beside_itself(tmp_path: Path) -> None:
-    log = FileLog(tmp_path)
-    store = InMemoryStore(Slow(0.2))
-    await memory_tool(action="store", content="x", config=ALICE, store=store, pending_log=log)
-    assert await arecover(store, log, ALICE) == 0
-    assert await contents(store) == ["x"]
+    assert log.left() == []
 
 
 async def test_a_promise_that_can_never_be_kept_leaves_the_log(
@@ -349,32 +349,32 @@ async def test_a_promise_that_can_never_be_kept_leaves_the_log(
 ) -> None:
     log = FileLog(tmp_path)
     store = InMemoryStore(HashEmbedding())
-    await memory_tool(
-        action="update", memory_id="x", content="y", config=ALICE, store=store, pending_log=log
-    )
+    alice = log.config(**ALICE)
+    await memory_tool(action="update", memory_id="x", content="y", config=alice, store=store)
     await store.aflush()
-    assert await log.pending(ALICE) == []
+    assert log.left() == []
     assert log.refusals == ["MissingMemoryError: There is no memory 'x'."]
 
 
-async def test_a_recovered_write_that_had_landed_changes_nothing(tmp_path: Path) -> None:
-    class Forgetful(FileLog):
-        async def landed(self, write: PendingWrite) -> None:
-            raise OSError("killed just before")
+async def test_a_recovered_write_that_had_landed_changes_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def killed(_self: FileWrite) -> None:
+        raise OSError("killed just before")
 
-    log = Forgetful(tmp_path)
+    monkeypatch.setattr(FileWrite, "landed", killed)
+    log = FileLog(tmp_path)
     store = InMemoryStore(HashEmbedding())
     for number in range(2):
         await memory_tool(
             action="store",
             content="likes tea",
-            config=ALICE,
+            config=log.config(**ALICE),
             store=store,
             idempotency_key=f"t1/m1/{number}",
-            pending_log=log,
         )
     assert await contents(store) == ["likes tea", "likes tea"]
-    assert await arecover(store, log, ALICE) == 2
+    assert log.recover(store) == 2
     assert await contents(store) == ["likes tea", "likes tea"]
 
 
