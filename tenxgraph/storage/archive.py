@@ -6,13 +6,12 @@ from datetime import datetime
 from typing import Any
 from uuid import UUID
 
-from tenxgraph.core.exceptions import SerializationError, StorageError
+from tenxgraph.core.exceptions import SerializationError
 from tenxgraph.core.state.codec import to_text
 from tenxgraph.storage import archive_rows
-from tenxgraph.storage.backend import Archive, Backend
-from tenxgraph.storage.scope import Scope
+from tenxgraph.storage.backend import Archive
 
-__all__ = ["lines", "parse", "refuse_existing"]
+__all__ = ["lines", "parse"]
 
 FORMAT = 1
 # Columns that hold JSON as text, and are embedded in a line as what they say.
@@ -69,13 +68,6 @@ def _check_complete(archive: Archive, announced: dict[str, int]) -> None:
             f"{announced}, and {found} came. Nothing was imported."
         )
         raise SerializationError(message)
-
-
-async def refuse_existing(backend: Backend, scope: Scope) -> None:
-    """Raise `StorageError` (code `thread_exists`) if there is such a thread."""
-    if await backend.head(scope) is not None:
-        message = f"There is a thread {scope.thread_id!r} already. Choose another `thread_id`."
-        raise StorageError(message, code="thread_exists", thread_id=scope.thread_id)
 
 
 def _line(kind: str, row: dict[str, Any]) -> str:

@@ -64,6 +64,17 @@ class Lease(NamedTuple):
     """A holder that is known to be dead, whose claim does not count."""
 
 
+class ToolRow(NamedTuple):
+    """A tool execution as it is stored; `result` is JSON text."""
+
+    execution: ToolExecution
+    result: str | None
+
+    def columns(self) -> dict[str, Any]:
+        """The row by column, but for its thread."""
+        return {**self.execution.model_dump(exclude={"result"}), "result": self.result}
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Write:
     """One durable write: all of it happens, or none."""
@@ -80,6 +91,8 @@ class Write:
     """The state without its context as a JSON object, or `None` to write messages alone."""
     context: Ranges = ()
     meta: str = "{}"
+    tools: Sequence[ToolRow] = ()
+    """What is known of tool calls, for a thread that begins with it."""
     keep: int = 20
     """How many states stay."""
     thread_name: str | None = None
@@ -116,13 +129,6 @@ class StateRow(NamedTuple):
     base_seq: int
     messages: Mapping[int, str] | None = None
     """The messages of its context by number, where the backend has read them along."""
-
-
-class ToolRow(NamedTuple):
-    """A tool execution as it is stored; `result` is JSON text."""
-
-    execution: ToolExecution
-    result: str | None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -10,7 +10,7 @@ from tenxgraph.core.state.codec import to_text
 from tenxgraph.core.state.message import Stored
 from tenxgraph.core.state.state_codec import StateCodec
 from tenxgraph.storage import revisions
-from tenxgraph.storage.backend import Committed, MessageRow, Write
+from tenxgraph.storage.backend import Committed, MessageRow, ToolRow, Write
 from tenxgraph.storage.records import utc_now
 from tenxgraph.storage.scope import LEASE_KEY, Scope, checked_object
 
@@ -93,7 +93,7 @@ class Draft:
         draft._add_beside(messages)
         return draft
 
-    def write(self, keep: int) -> Write:
+    def write(self, keep: int, tools: Sequence[ToolRow] = ()) -> Write:
         """The write, in rows and texts."""
         name, meta = self._config.get("thread_name"), self._config.get("thread_meta")
         if name is not None and not isinstance(name, str):
@@ -108,6 +108,7 @@ class Draft:
             state=self._fields,
             context=self._refs,
             meta=self._meta,
+            tools=tools,
             keep=keep,
             lease=self._config.get(LEASE_KEY),
             thread_name=name,

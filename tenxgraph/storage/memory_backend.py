@@ -222,7 +222,7 @@ class MemoryBackend:
                 thread={**thread.row, "meta": json.loads(thread.row["meta"])},
                 messages=[{**of_thread, **row} for _, row in sorted(thread.messages.items())],
                 states=[{**of_thread, **row} for _, row in sorted(thread.states.items())],
-                tool_executions=[{**of_thread, **_tool_columns(t)} for t in thread.tools.values()],
+                tool_executions=[{**of_thread, **t.columns()} for t in thread.tools.values()],
             )
 
     async def write_archive(self, scope: Scope, archive: Archive, generation: UUID) -> None:
@@ -278,10 +278,6 @@ def _new_row(scope: Scope, write: Write) -> Row:
 
 def _stored(row: Row) -> StoredMessage:
     return StoredMessage(row["seq"], row["position"], row["data"])
-
-
-def _tool_columns(row: ToolRow) -> Row:
-    return {**row.execution.model_dump(exclude={"result"}), "result": row.result}
 
 
 def _listed(thread: MemoryThread, query: ThreadQuery) -> bool:

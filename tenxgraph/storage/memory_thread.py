@@ -74,6 +74,9 @@ class MemoryThread:
         self._put_messages(plan, write.at)
         if write.state is not None:
             self._put_state(write, plan)
+        self.tools |= {
+            (one.execution.message_id, one.execution.position): one for one in write.tools
+        }
         row["last_seq"] += len(plan.inserts)
         row["updated_at"] = write.at
         if write.lease is not None:

@@ -272,6 +272,37 @@ async def test_a_fork_of_an_old_version_has_the_messages_as_they_were(
     assert texts(await checkpointer.aget_state(config("fork"))) == ["a", "b", "calling"]
 
 
+async def test_a_fork_knows_what_became_of_its_tool_calls(checkpointer: Checkpointer) -> None:
+    asked = Message.assistant("", [ToolCall(id="c", name="f")] * 4, message_id="asked")
+    later = Message.assistant("", [ToolCall(id="c", name="f")], message_id="later")
+    mine = config()
+    written = await checkpointer.aput_state(mine, AgentState(context=[message("a"), asked]))
+    written.context = [*written.context, later]
+    await checkpointer.aput_state(mine, written)
+    statuses = ("finished", "started", "failed", "scheduled")
+    calls = [("asked", position) for position in range(4)] + [("later", 0), ("promise:1", 0)]
+    for (message_id, position), status in zip(calls, (*statuses, *statuses[::3]), strict=True):
+        execution = ToolExecution(
+            message_id=message_id,
+            position=position,
+            tool_call_id="c",
+            tool_name="f",
+            args_digest="d",
+            status=status,
+            result={"at": datetime(2024, 1, 2, tzinfo=UTC), "n": position},
+        )
+        await checkpointer.aput_tool_result(mine, execution)
+    known = await checkpointer.alist_tool_results(mine)
+    forked = await checkpointer.afork_thread(config(), "fork", version=1)
+    assert await checkpointer.alist_tool_results(forked) == known[:3], "a promise is not doubled"
+    await checkpointer.afork_thread(config(), "newer")
+    assert await checkpointer.alist_tool_results(config("newer")) == [*known[:3], known[4]]
+    assert await checkpointer.alist_tool_results(mine) == known
+    await checkpointer.aput_state(forked, grown(await checkpointer.aget_state(forked), "on"))
+    await checkpointer.aclean_thread(config())
+    assert len(await checkpointer.alist_tool_results(forked)) == 3
+
+
 async def test_a_fork_needs_a_state_and_a_free_id(checkpointer: Checkpointer) -> None:
     await checkpointer.aput_state(config(), state("a"))
     await checkpointer.aput_thread(config("record"), ThreadInfo(thread_id="record"))

@@ -160,6 +160,20 @@ async def test_a_tool_that_died_runs_again_by_default_and_it_is_logged(
     assert said(result["messages"]) == ["tool: mailed a", "tool: paid", "assistant: done"]
 
 
+async def test_a_fork_made_in_the_midst_of_the_tools_repeats_none_that_has_finished(
+    backend: Backend,
+) -> None:
+    tools = Tools()
+    pay = tool(on_unknown="fail", name="pay")(tools.pay)
+    model = ScriptedModel([[call("mail"), call("pay")], "done"])
+    app = ReactAgent(model, [tools.mail, pay]).compile(backend.make())
+    await crash(app)
+    forked = await app.checkpointer.afork_thread(config(), "fork")
+    result = await app.ainvoke(None, forked)
+    assert tools.effects == {"mail": 1, "pay": 1}
+    assert said(result["messages"]) == ["tool: mailed a", f"tool: {UNKNOWN}", "assistant: done"]
+
+
 async def test_a_tool_that_died_and_must_not_be_repeated_is_told_as_unknown(
     backend: Backend,
 ) -> None:

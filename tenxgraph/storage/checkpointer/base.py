@@ -207,6 +207,9 @@ class BaseCheckpointer(ABC, Generic[StateT]):
     ) -> dict[str, Any]:
         """Begin a new thread with a state of this one, and the messages in its context.
 
+        What is known of the tool calls in these messages comes along, so that none that has
+        finished here runs again there. What is only promised (`scheduled`) stays with this thread.
+
         Returns:
             A config for the new thread, which is the caller's.
 

@@ -6,7 +6,7 @@ from typing import Any, TypeVar, cast
 from tenxgraph.core.exceptions import SerializationError, StorageError
 from tenxgraph.core.state import AgentState, Message
 from tenxgraph.core.state.state_codec import StateCodec
-from tenxgraph.storage import archive, paging, stored_state
+from tenxgraph.storage import archive, fork, paging, stored_state
 from tenxgraph.storage.backend import (
     Backend,
     ForgottenMessagesError,
@@ -75,6 +75,16 @@ class DurableCheckpointer(BaseCheckpointer[StateT]):
         messages: Sequence[Message] | None = None,
         metadata: Mapping[str, Any] | None = None,
     ) -> StateT:
+        return await self._put(config, state, messages or (), metadata or {})
+
+    async def _put(
+        self,
+        config: Config,
+        state: StateT,
+        messages: Sequence[Message],
+        metadata: Mapping[str, Any],
+        tools: Sequence[ToolRow] = (),
+    ) -> StateT:
         scope = self.scope(config)
         if not isinstance(state, AgentState):
             message = f"`state` must be an AgentState, not {type(state).__name__}."
@@ -82,15 +92,13 @@ class DurableCheckpointer(BaseCheckpointer[StateT]):
         if self._state_type is AgentState:
             self.bind_state_type(type(state))
         codec = self.codec(type(state))
-        draft = Draft.of_state(codec, scope, config, state, messages or (), metadata or {})
+        draft = Draft.of_state(codec, scope, config, state, messages, metadata)
         try:
-            committed = await self._backend.commit(scope, draft.write(self._keep))
+            committed = await self._backend.commit(scope, draft.write(self._keep, tools))
         except ForgottenMessagesError:
             # The thread these messages were stored in is gone: in the new one they are new.
-            draft = Draft.of_state(
-                codec, scope, config, state, messages or (), metadata or {}, trust=False
-            )
-            committed = await self._backend.commit(scope, draft.write(self._keep))
+            draft = Draft.of_state(codec, scope, config, state, messages, metadata, trust=False)
+            committed = await self._backend.commit(scope, draft.write(self._keep, tools))
         draft.settle(committed, state)
         remember(config, committed.version, committed.generation)
         config["_stop_requested"] = committed.stop_requested
@@ -249,8 +257,10 @@ class DurableCheckpointer(BaseCheckpointer[StateT]):
             raise StorageError(message, code="not_found")
         forked = {name: value for name, value in config.items() if not name.startswith("_")}
         forked |= {"thread_id": new_thread_id, "_checkpoint_version": 0}
-        await archive.refuse_existing(self._backend, self.scope(forked))
-        await self.aput_checkpoint(forked, state, metadata={"forked_from": config["thread_id"]})
+        await fork.refuse_existing(self._backend, self.scope(forked))
+        tools = await self._backend.list_tools(self.scope(config), None)
+        origin = {"forked_from": config["thread_id"]}
+        await self._put(forked, state, (), origin, fork.tools_of(state.context, tools))
         return forked
 
     async def aexport_thread(self, config: Config) -> AsyncIterator[str]:

@@ -206,7 +206,7 @@ class PostgresBackend(SqlBackend):
 
     async def _attempt(self, scope: Scope, write: Write) -> Committed:
         """In one statement if this is the usual write, else in a transaction."""
-        if write.state is not None:
+        if write.state is not None and not write.tools:
             try:
                 done = await self._postgres.once(lambda c: self._one_statement(c, scope, write))
             except DBAPIError as error:

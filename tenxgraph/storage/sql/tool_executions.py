@@ -68,15 +68,7 @@ class ToolExecutions:
         """Record an execution, in the caller's transaction."""
         thread = connection.execute(self._thread, {"p_thread": scope.thread_id}).one_or_none()
         check_life(scope, thread)
-        execution = row.execution
-        parameters = {name: getattr(execution, name) for name in _FIELDS}
-        parameters |= {
-            "thread_id": scope.thread_id,
-            "result": row.result,
-            "created_at": execution.created_at,
-            "updated_at": execution.updated_at,
-        }
-        connection.execute(self._put, parameters)
+        connection.execute(self._put, {"thread_id": scope.thread_id, **row.columns()})
 
 
 def _tool_row(row: Row[Any]) -> ToolRow:

@@ -69,6 +69,7 @@ class WriteTransaction:
         )
         self._insert_messages = insert(messages)
         self._insert_state = insert(states).inline()
+        self._insert_tools = insert(tables.tool_executions)
         self._prune = delete(states).where(
             states.c.thread_id == bindparam("p_thread"),
             states.c.version <= bindparam("p_oldest"),
@@ -90,6 +91,9 @@ class WriteTransaction:
         if write.state is not None:
             version += 1
             self._write_state(connection, scope, write, version, plan, thread.last_seq)
+        if write.tools:
+            tools = [{"thread_id": scope.thread_id, **row.columns()} for row in write.tools]
+            connection.execute(self._insert_tools, tools)
         parameters = {
             "p_thread": scope.thread_id,
             "p_version": version,
