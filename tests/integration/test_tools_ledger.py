@@ -187,6 +187,36 @@ async def test_a_tool_that_died_and_must_not_be_repeated_is_told_as_unknown(
     assert await rows(backend.make()) == {"pay:0": "started"}, "which is what is known"
 
 
+@pytest.mark.parametrize("edited", [call("pay", amount=7), call("refund", amount=5)])
+async def test_a_call_that_was_edited_is_another_call_and_what_became_of_the_first_is_told(
+    backend: Backend, caplog: pytest.LogCaptureFixture, edited: ToolCall
+) -> None:
+    keys: list[str] = []
+
+    async def pay(amount: int, idempotency_key: str) -> str:
+        keys.append(idempotency_key)
+        if len(keys) < 3:
+            raise CrashError
+        return f"{amount} cents"
+
+    model = ScriptedModel([call("pay", amount=5), "done"])
+    tools = [pay, tool(name="refund")(pay)]
+    await crash(ReactAgent(model, tools).compile(backend.make()))
+    with pytest.raises(CrashError):
+        await ReactAgent(model, tools).compile(backend.make()).ainvoke(None, config())
+    assert keys == [keys[0]] * 2, "the same on every attempt"
+    state = await backend.make().aget_state(config())
+    asked = state.context[-1].model_copy(update={"tool_calls": (edited,)})
+    state.context = [*state.context[:-1], asked]
+    await backend.make().aput_state(config(), state)
+    caplog.clear()
+    result = await ReactAgent(model, tools).compile(backend.make()).ainvoke(None, config())
+    assert said(result["messages"])[0] == f"tool: {edited.args['amount']} cents"
+    assert len(set(keys)) == 2
+    assert caplog.text.count("it is unknown whether call 0") == 1
+    assert "pay, was carried out before it was cut short" in caplog.text
+
+
 @pytest.mark.parametrize(
     ("answer", "told", "effects"), [("rerun", "paid", 2), ({"receipt": 7}, '{"receipt": 7}', 1)]
 )

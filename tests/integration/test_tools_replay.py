@@ -48,7 +48,7 @@ class Reports(logging.Handler):
     def emit(self, record):
         if str(record.msg).startswith("Thread %r: it is unknown"):
             thread, position, message_id = record.args[:3]
-            note("unknown", Asked(message_id, position, None).idempotency_key(thread))
+            note("unknown", f"{thread}|{message_id}|{position}")
 
 def make_tool(name, recording):
     async def run(idempotency_key, state, **args):
@@ -113,7 +113,8 @@ async def check(threads, recordings):
             for position, call in enumerate(m.tool_calls):
                 calls += 1
                 key = Asked(m.message_id, position, call).idempotency_key(thread)
-                times, reports = effects.pop(key, 0), unknown[key]
+                times = effects.pop(key, 0)
+                reports = unknown[f"{thread}|{m.message_id}|{position}"]
                 if not reports:
                     assert times == 1, (thread, call.name, times)
                 elif call.name.startswith(LOOKS):

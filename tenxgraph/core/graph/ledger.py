@@ -2,6 +2,7 @@
 
 import hashlib
 import json
+import logging
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -13,6 +14,8 @@ from tenxgraph.core.state import Message, ToolCall
 from tenxgraph.storage.checkpointer import BaseCheckpointer, ToolExecution
 
 __all__ = ["Asked", "Ledger", "Outcome"]
+
+logger = logging.getLogger("tenxgraph.graph")
 
 _KEYS = UUID("0d0a1f0c-6c0f-4b7e-9a39-4a8d7f0f8c55")
 
@@ -28,13 +31,13 @@ class Asked:
     @property
     def digest(self) -> str:
         """What was asked for, in short: another tool or other arguments are another call."""
-        args = json.dumps(self.call.args, sort_keys=True, default=str)
-        text = json.dumps([self.call.name, args, self.call.arguments if not args else None])
+        text = json.dumps([self.call.name, self.call.args], sort_keys=True, default=str)
         return hashlib.sha256(text.encode()).hexdigest()[:32]
 
     def idempotency_key(self, thread_id: str) -> str:
         """The same on every attempt, and for no other call of any thread."""
-        return str(uuid5(_KEYS, json.dumps([thread_id, self.message_id, self.position])))
+        place = [thread_id, self.message_id, self.position, self.digest]
+        return str(uuid5(_KEYS, json.dumps(place)))
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,11 +84,15 @@ class Ledger:
         return str(self._config["thread_id"])
 
     async def find(self, asked: Asked) -> ToolExecution | None:
-        """What is known of this very call."""
+        """What is known of this very call; nothing, if its message asked for another one."""
         found = await self._checkpointer.aget_tool_result(
             self._config, asked.message_id, asked.position
         )
-        return found if found is not None and found.args_digest == asked.digest else None
+        if found is None or found.args_digest == asked.digest:
+            return found
+        if found.status == "started":
+            self._report(found)
+        return None
 
     async def scheduled(self) -> list[ToolExecution]:
         """The promised writes that have not landed, in order."""
@@ -127,6 +134,18 @@ class Ledger:
         """Record what became of a promised write."""
         changed = {"status": status, "result": result, "updated_at": datetime.now(UTC)}
         await self._write(execution.model_copy(update=changed))
+
+    def _report(self, edited: ToolExecution) -> None:
+        """Tell of a call that nobody will ask about again, before its record makes room."""
+        logger.warning(
+            "Thread %r: it is unknown whether call %d of message %r, %s, was carried out before it "
+            "was cut short at %s. The message has been edited since, and asks for another call.",
+            self.thread_id,
+            edited.position,
+            edited.message_id,
+            edited.tool_name,
+            edited.updated_at.isoformat(),
+        )
 
     async def _put(self, asked: Asked, status: Any, result: Any) -> None:
         execution = ToolExecution(
