@@ -1,17 +1,13 @@
 """A store in Mem0, which brings its own vector store and embeddings."""
 
-import asyncio
-import atexit
 import threading
-import weakref
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
-from typing import Any, TypeVar
+from typing import Any
 
 from tenxgraph._optional import require
-from tenxgraph.core.exceptions import StoreError
 from tenxgraph.storage.store.base import BaseStore
-from tenxgraph.storage.store.pool import started_pool
+from tenxgraph.storage.store.mem0_connection import Mem0Config, Mem0Connection, Memory
 from tenxgraph.storage.store.query import Where
 from tenxgraph.storage.store.records import (
     MemoryPage,
@@ -23,12 +19,6 @@ from tenxgraph.storage.store.records import (
 from tenxgraph.storage.store.scope import Scope, is_derived_id, is_memory_id
 
 __all__ = ["Mem0Store"]
-
-R = TypeVar("R")
-
-# Mem0 has no type hints; its classes are Any whether it is installed or not.
-Memory = Any
-Mem0Config = Any
 
 # Mem0 wants a user, an agent or a run for every memory; what belongs to an application alone has
 # none of them, so all memories share this run.
@@ -44,8 +34,6 @@ _LABELS = (
     "tool_call_id",
 )
 _EVERYTHING = 100_000
-_open: "weakref.WeakSet[Mem0Store]" = weakref.WeakSet()
-_LOCAL_PROVIDERS = ("qdrant", "chroma", "faiss")
 
 
 class Mem0Store(BaseStore):
@@ -71,16 +59,13 @@ class Mem0Store(BaseStore):
     def __init__(self, config: Mem0Config | Mapping[str, Any], app_id: str | None = None) -> None:
         configs = require("mem0.configs.base", extra="mem0", wanted_by="Mem0Store")
         is_dict = isinstance(config, Mapping)
-        self._config = configs.MemoryConfig(**config) if is_dict else config
+        self._mem0 = Mem0Connection(configs.MemoryConfig(**config) if is_dict else config)
         self._app_id = app_id
-        self._memory: Memory = None
-        self._opening = threading.Lock()
         self._keyed = threading.Lock()
-        self._threads = started_pool(_workers(self._config), "tenxgraph-mem0")
 
     async def asetup(self) -> None:
         """Open Mem0 and its database."""
-        await self._run(lambda mem0: mem0)
+        await self._mem0.run(lambda mem0: mem0)
 
     async def _asave(
         self, scope: Scope, records: list[MemorySearchResult], write_mode: WriteMode
@@ -88,14 +73,14 @@ class Mem0Store(BaseStore):
         def save(mem0: Memory) -> list[str]:
             return [self._save(mem0, self._in_app(scope), one, write_mode) for one in records]
 
-        return await self._run(save)
+        return await self._mem0.run(save)
 
     async def _asearch(
         self, scope: Scope, query: str, where: Where, limit: int
     ) -> list[MemorySearchResult]:
         filters = _filters(self._in_app(scope), where)
         # Mem0's own default is to drop all that scores below 0.1.
-        found = await self._run(
+        found = await self._mem0.run(
             lambda mem0: mem0.search(query, filters=filters, top_k=limit, threshold=0.0)
         )
         memories = [_memory(item) for item in found["results"]]
@@ -103,26 +88,26 @@ class Mem0Store(BaseStore):
 
     async def _afetch(self, scope: Scope, ids: Sequence[str]) -> list[MemorySearchResult]:
         own = [memory_id for memory_id in ids if is_memory_id(memory_id)]
-        items = await self._run(lambda mem0: [mem0.get(memory_id) for memory_id in own])
+        items = await self._mem0.run(lambda mem0: [mem0.get(memory_id) for memory_id in own])
         memories = [_memory(item) for item in items if item is not None]
         return [memory for memory in memories if self._in_app(scope).holds(memory)]
 
     async def _akeyed(self, scope: Scope, memory_key: str) -> MemorySearchResult | None:
         derived = self._in_app(scope).id_for("key", memory_key)
-        found = await self._run(lambda mem0: _derived(mem0, self._in_app(scope), derived))
+        found = await self._mem0.run(lambda mem0: _derived(mem0, self._in_app(scope), derived))
         return found[0] if found else None
 
     async def _apage(self, scope: Scope, limit: int, cursor: str | None) -> MemoryPage:
         filters = _filters(self._in_app(scope), {})
         # Mem0 has no cursors, so a page is cut from the whole.
-        listed = await self._run(lambda mem0: mem0.get_all(filters=filters, top_k=_EVERYTHING))
+        listed = await self._mem0.run(lambda mem0: mem0.get_all(filters=filters, top_k=_EVERYTHING))
         memories = sorted(map(_memory, listed["results"]), key=lambda memory: memory.id)
         rest = [memory for memory in memories if memory.id > (cursor or "")]
         page = rest[:limit]
         return MemoryPage(page, page[-1].id if len(rest) > limit else None)
 
     async def _areplace(self, scope: Scope, record: MemorySearchResult) -> None:
-        await self._run(
+        await self._mem0.run(
             lambda mem0: mem0.update(
                 record.id, text=record.content, metadata={"metadata": record.metadata}
             )
@@ -133,19 +118,10 @@ class Mem0Store(BaseStore):
             for memory_id in ids:
                 _remove(mem0, memory_id)
 
-        await self._run(remove)
+        await self._mem0.run(remove)
 
     async def _aclose(self) -> None:
-        await asyncio.wrap_future(self._threads.submit(self.close_now))
-
-    def close_now(self) -> None:
-        """Close Mem0 and its database, which it leaves open itself, in this thread."""
-        memory, self._memory = self._memory, None
-        if memory is not None:
-            memory.close()
-            close = getattr(getattr(memory.vector_store, "client", None), "close", None)
-            if close is not None:
-                close()
+        await self._mem0.aclose()
 
     def _in_app(self, scope: Scope) -> Scope:
         return Scope(scope.user_id, scope.agent_id, scope.app_id or self._app_id)
@@ -159,39 +135,6 @@ class Mem0Store(BaseStore):
         derived = record.id if key is None else scope.id_for("key", key)
         with self._keyed:
             return _save_derived(mem0, scope, record, derived, write_mode)
-
-    async def _run(self, work: Callable[[Memory], R]) -> R:
-        def job() -> R:
-            try:
-                return work(self._opened())
-            except Exception as error:
-                # Mem0 passes on whatever its database, embedder and history raise.
-                raise StoreError(f"Mem0 failed. {type(error).__name__}: {error}") from error
-
-        return await asyncio.wrap_future(self._threads.submit(job))
-
-    def _opened(self) -> Memory:
-        with self._opening:
-            if self._memory is None:
-                mem0 = require("mem0", extra="mem0", wanted_by="Mem0Store")
-                self._memory = mem0.Memory(self._config)
-                _open.add(self)
-            return self._memory
-
-
-@atexit.register
-def _close_all() -> None:
-    """A local Qdrant that is left to the end of the interpreter complains that it cannot close."""
-    for store in list(_open):
-        store.close_now()
-
-
-def _workers(config: Mem0Config) -> int:
-    """One thread for a database inside this process, which must not run beside itself."""
-    database = config.vector_store
-    settings = database.config
-    remote = any(getattr(settings, name, None) for name in ("url", "host", "client"))
-    return 1 if database.provider in _LOCAL_PROVIDERS and not remote else 8
 
 
 def _save_derived(

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from qdrant_client import QdrantClient
 
 from tenxgraph.core.exceptions import StoreError
 from tenxgraph.storage.store import Mem0Store
@@ -23,20 +24,39 @@ PROGRAM = """
 import asyncio, atexit, sys
 from tenxgraph.prebuilt.tools import memory_tool
 from tenxgraph.storage.store import Mem0Store
-from tenxgraph.testing import OpenAIServer
 
-server = OpenAIServer(delay=0.3).start()
-service = {"provider": "openai", "config": {"api_key": "k", "openai_base_url": server.base_url}}
-database = {"path": sys.argv[1] + "/qdrant", "collection_name": "memories"}
-store = Mem0Store({
-    "vector_store": {"provider": "qdrant", "config": database},
+folder, base_url = sys.argv[1:]
+service = {{"provider": "openai", "config": {{"api_key": "k", "openai_base_url": base_url}}}}
+database = {{"path": folder + "/qdrant", "collection_name": "memories"}}
+store = Mem0Store({{
+    "vector_store": {{"provider": "qdrant", "config": database}},
     "llm": service,
     "embedder": service,
-    "history_db_path": sys.argv[1] + "/history.db",
-})
-atexit.register(lambda: print(store.writes.stats.landed == 1))
-asyncio.run(memory_tool(action="store", content="x", config={"user_id": "u"}, store=store))
+    "history_db_path": folder + "/history.db",
+}})
+
+async def main():
+    {what}
+
+asyncio.run(main())
 """
+REMEMBER = """
+    atexit.register(lambda: print(store.writes.stats.landed == 1))
+    await memory_tool(action="store", content="x", config={"user_id": "u"}, store=store)
+"""
+OPEN_AND_CLOSE = """
+    await store.astore({"user_id": "u"}, "x")
+    await store.aclose()
+"""
+
+
+def run(what: str, folder: Path, server: OpenAIServer) -> tuple[int, str, str]:
+    """Run a program of its own, whose server is not: it would end with the program."""
+    command = [sys.executable, "-W", "default::ResourceWarning", "-c", PROGRAM.format(what=what)]
+    done = subprocess.run(
+        [*command, str(folder), server.base_url], capture_output=True, text=True, check=False
+    )
+    return done.returncode, done.stdout, done.stderr
 
 
 @pytest.fixture
@@ -109,8 +129,8 @@ async def test_an_application_sees_its_own_memories_only(config: dict[str, Any])
 
 async def test_what_mem0_remembered_before_is_found(store: Mem0Store) -> None:
     await store.asetup()
-    store._memory.add("likes green tea", user_id="alice", infer=False)
-    store._memory.add("likes coffee", user_id="bob", infer=False)
+    store._mem0.memory.add("likes green tea", user_id="alice", infer=False)
+    store._mem0.memory.add("likes coffee", user_id="bob", infer=False)
     (found,) = await store.asearch(ALICE, "tea")
     assert (found.content, found.memory_type) == ("likes green tea", "episodic")
     assert found.metadata == {}
@@ -119,8 +139,8 @@ async def test_what_mem0_remembered_before_is_found(store: Mem0Store) -> None:
 
 async def test_a_double_that_another_process_made_is_removed(store: Mem0Store) -> None:
     first = await store.astore(ALICE, "blue", memory_key="color")
-    twin = store._memory.vector_store.client.retrieve("memories", [first])[0].payload
-    store._memory.add(
+    twin = store._mem0.memory.vector_store.client.retrieve("memories", [first])[0].payload
+    store._mem0.memory.add(
         "green",
         user_id="alice",
         run_id="tenxgraph",
@@ -141,12 +161,38 @@ async def test_an_outage_is_a_store_error(store: Mem0Store, server: OpenAIServer
 
 
 def test_the_end_of_the_program_waits_for_its_writes_and_is_quiet(tmp_path: Path) -> None:
-    done = subprocess.run(
-        [sys.executable, "-c", PROGRAM, str(tmp_path)], capture_output=True, text=True, check=False
-    )
-    assert done.returncode == 0
-    assert "Exception ignored" not in done.stderr
-    assert done.stdout == "True\n"
+    with OpenAIServer(delay=0.3) as server:
+        code, output, errors = run(REMEMBER, tmp_path, server)
+    assert (code, output) == (0, "True\n")
+    assert "Exception ignored" not in errors
+
+
+def test_a_closed_store_leaves_nothing_to_the_garbage_collector(
+    tmp_path: Path, server: OpenAIServer
+) -> None:
+    code, _, errors = run(OPEN_AND_CLOSE, tmp_path, server)
+    assert code == 0
+    assert "ResourceWarning" not in errors
+
+
+async def test_closing_closes_what_mem0_talks_through(store: Mem0Store) -> None:
+    await store.asetup()
+    memory = store._mem0.memory
+    await store.aclose()
+    assert memory.embedding_model.client.is_closed()
+    assert memory.llm.client.is_closed()
+    with pytest.raises(RuntimeError, match="closed"):
+        memory.vector_store.client.get_collections()
+
+
+async def test_a_client_of_the_applications_stays_open(config: dict[str, Any]) -> None:
+    client = QdrantClient(location=":memory:")
+    config["vector_store"]["config"] |= {"client": client}
+    async with Mem0Store(config=config) as store:
+        await store.astore(ALICE, "likes tea")
+    assert [memory.content for memory in await store.aget_all(ALICE)] == ["likes tea"]
+    await store.aclose()
+    client.close()
 
 
 def test_a_config_that_is_wrong_is_refused_at_once() -> None:
