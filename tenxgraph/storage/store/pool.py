@@ -9,8 +9,8 @@ __all__ = ["started_pool"]
 def started_pool(count: int, name: str) -> ThreadPoolExecutor:
     """A pool with all of its threads begun.
 
-    Python 3.12 begins none any more once the interpreter is about to end, which is when the last
-    promised writes are waited for.
+    Python 3.12.0 to 3.12.2 begin none any more once the main thread is at its end, which is when
+    the last promised writes are waited for.
     """
     pool = ThreadPoolExecutor(count, name)
     together = threading.Barrier(count + 1)

@@ -1,6 +1,7 @@
 """The thread that carries out background writes, and what happens to them at the very end."""
 
 import asyncio
+import atexit
 
 # Loaded before the hook below is registered, so that the hook runs before thread pools are shut:
 # a write that still needs one, if only to resolve a host name, would fail after that.
@@ -95,8 +96,10 @@ def _hook_exit() -> None:
     if _exit_hooked:
         return
     _exit_hooked = True
-    # atexit comes after thread pools are shut; this runs before, and has no public name.
-    register: Callable[[Callable[[], Any]], Any] = threading._register_atexit  # type: ignore[attr-defined]
+    # atexit comes after thread pools are shut: what needs one, as a local Qdrant does, would fail.
+    # What comes before has no public name; a Python without it lands what needs no pool.
+    register: Callable[[Callable[[], Any]], Any]
+    register = getattr(threading, "_register_atexit", atexit.register)
     register(flush_all)
 
 

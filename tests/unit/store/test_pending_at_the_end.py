@@ -171,3 +171,32 @@ def test_a_forked_child_writes_its_own_and_not_its_parents() -> None:
         [sys.executable, "-c", FORKER], capture_output=True, text=True, check=False, timeout=30
     )
     assert done.stdout == "['of the child']\n['of the parent']\n", done.stderr
+
+
+WITHOUT_HOOK = """
+import asyncio, atexit, concurrent.futures.thread, threading
+del threading._register_atexit
+from tenxgraph.prebuilt.tools import memory_tool
+from tenxgraph.storage.store import InMemoryStore
+from tenxgraph.testing import HashEmbedding
+
+class Slow(HashEmbedding):
+    async def aembed_batch(self, texts):
+        await asyncio.sleep(0.2)
+        return await super().aembed_batch(texts)
+
+store = InMemoryStore(Slow())
+atexit.register(lambda: print(store.writes.stats.landed))
+asyncio.run(memory_tool(action="store", content="x", config={"user_id": "u"}, store=store))
+"""
+
+
+def test_a_python_without_the_hook_before_thread_pools_waits_too() -> None:
+    done = subprocess.run(
+        [sys.executable, "-c", WITHOUT_HOOK],
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=30,
+    )
+    assert (done.stdout, done.stderr) == ("1\n", "")
