@@ -1,0 +1,120 @@
+"""The loop thread: an event loop of the library's own, on which the sync API does its work."""
+
+import asyncio
+import atexit
+import contextlib
+import os
+import threading
+from collections.abc import Coroutine
+from concurrent.futures import CancelledError, Future, wait
+from typing import Any, Generic, TypeVar
+
+__all__ = ["PATIENCE", "LoopThread", "loop_thread"]
+
+R = TypeVar("R")
+
+PATIENCE = 10.0
+"""Seconds that a caller who is interrupted waits until the work has taken note of it."""
+
+_FAREWELL = 2.0
+
+
+class LoopThread:
+    """An event loop that runs in a daemon thread of this very process."""
+
+    def __init__(self) -> None:
+        self._pid = os.getpid()
+        self._loop = asyncio.new_event_loop()
+        self._thread = threading.Thread(target=self._run, name="tenxgraph-sync", daemon=True)
+        self._thread.start()
+        atexit.register(self._say_farewell)
+
+    @property
+    def is_alive(self) -> bool:
+        """Whether anything would run on it; a forked child has none of its parent's threads."""
+        return self._pid == os.getpid() and self._thread.is_alive()
+
+    @property
+    def is_current(self) -> bool:
+        """Whether this is the very thread that asks."""
+        return threading.current_thread() is self._thread
+
+    def run(self, coroutine: Coroutine[Any, Any, R]) -> R:
+        """Run a coroutine and return what it returns or raises.
+
+        A caller who is interrupted, as by Ctrl-C, takes the coroutine along: it is cancelled, and
+        the caller goes on when it has ended, or after `PATIENCE`.
+        """
+        call = _Call(coroutine, self._loop)
+        try:
+            return call.ended.result()
+        except BaseException:
+            if not call.ended.done():
+                call.cancel()
+                wait([call.ended], PATIENCE)
+            raise
+
+    def _run(self) -> None:
+        asyncio.set_event_loop(self._loop)
+        while True:
+            # Raised by one task, and told to its caller, but the loop is everybody's.
+            with contextlib.suppress(SystemExit, KeyboardInterrupt):
+                self._loop.run_forever()
+
+    def _say_farewell(self) -> None:
+        """Give back what was opened on the loop, as `asyncio.run` does at its end.
+
+        A server that does not answer must not keep the interpreter from ending. The loop goes on,
+        as other code that runs at the end may need it.
+        """
+        if self.is_alive:
+            farewell = asyncio.run_coroutine_threadsafe(self._loop.shutdown_asyncgens(), self._loop)
+            wait([farewell], _FAREWELL)
+
+
+class _Call(Generic[R]):
+    """A coroutine at work on a loop, for a caller in another thread."""
+
+    def __init__(self, coroutine: Coroutine[Any, Any, R], loop: asyncio.AbstractEventLoop) -> None:
+        self.ended: Future[R] = Future()
+        """What became of it, known when it is really over, also if it was cancelled."""
+        self._coroutine = coroutine
+        self._loop = loop
+        self._loop.call_soon_threadsafe(self._begin)
+
+    def cancel(self) -> None:
+        # Not `self._task.cancel` itself: there may be no task yet, but there is when this is called.
+        self._loop.call_soon_threadsafe(lambda: self._task.cancel())
+
+    def _begin(self) -> None:
+        self._task = self._loop.create_task(self._coroutine)
+        self._task.add_done_callback(self._end)
+
+    def _end(self, task: asyncio.Task[R]) -> None:
+        error = CancelledError() if task.cancelled() else task.exception()
+        if error is None:
+            self.ended.set_result(task.result())
+        else:
+            self.ended.set_exception(error)
+
+
+_lock = threading.Lock()
+_current: LoopThread | None = None
+
+
+def loop_thread() -> LoopThread:
+    """The loop thread of this process."""
+    global _current
+    with _lock:
+        if _current is None or not _current.is_alive:
+            _current = LoopThread()
+        return _current
+
+
+def _renew_lock_after_fork() -> None:
+    """A lock held by another thread at the moment of a fork would stay locked in the child."""
+    global _lock
+    _lock = threading.Lock()
+
+
+os.register_at_fork(after_in_child=_renew_lock_after_fork)
