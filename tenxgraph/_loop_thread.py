@@ -83,7 +83,7 @@ class _Call(Generic[R]):
         self._loop.call_soon_threadsafe(self._begin)
 
     def cancel(self) -> None:
-        # Not `self._task.cancel` itself: there may be no task yet, but there is when this is called.
+        # Looked up when it is called: at this moment there may be no task yet.
         self._loop.call_soon_threadsafe(lambda: self._task.cancel())
 
     def _begin(self) -> None:
