@@ -34,13 +34,17 @@ def prepared(source: str) -> str:
 
 
 def start(
-    source: str, *arguments: str, flags: tuple[str, ...] = STRICT, cwd: Path | None = None
+    source: str,
+    *arguments: str,
+    flags: tuple[str, ...] = STRICT,
+    cwd: Path | None = None,
+    variables: Mapping[str, str] | None = None,
 ) -> Program:
-    """Begin to run a program."""
+    """Begin to run a program, with so many environment variables more."""
     return subprocess.Popen(
         [sys.executable, *flags, "-c", prepared(source), *arguments],
         cwd=cwd,
-        env=environment(),
+        env=environment(variables),
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,

@@ -104,18 +104,22 @@ class RunInProgressError(StaleStateError):
     Attributes:
         holder: the process that the run is in.
         until: when that process is taken for dead if it says nothing more.
+        expired: whether that moment has passed, by the clock of the database.
     """
 
     code = "run_in_progress"
 
-    def __init__(self, thread_id: str, version: int, holder: str, until: datetime) -> None:
+    def __init__(
+        self, thread_id: str, version: int, holder: str, until: datetime, *, expired: bool
+    ) -> None:
         super().__init__(thread_id, version, version)
         self.args = (
             f"Thread {thread_id!r} has a run in progress, in {holder}. Nothing was written. Wait "
-            f"until it ends, or stop it. If its process has died, the thread is free at {until}.",
+            f"until it ends, or stop it. If its process has died, the thread is free by {until}.",
         )
         self.holder = holder
         self.until = until
+        self.expired = expired
 
 
 class ThreadOwnershipError(StorageError):

@@ -6,7 +6,7 @@ same promises, so whatever is built on top behaves the same on all of them.
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Any, NamedTuple, Protocol
 from uuid import UUID
 
@@ -17,6 +17,7 @@ from tenxgraph.storage.scope import Scope
 __all__ = [
     "Archive",
     "Backend",
+    "Claim",
     "Committed",
     "ForgottenMessagesError",
     "Head",
@@ -54,14 +55,21 @@ class StoredMessage(NamedTuple):
     data: str
 
 
-class Lease(NamedTuple):
-    """A run's claim on its thread, which keeps other runs off while its process is alive."""
+class Claim(NamedTuple):
+    """A lease as somebody has found it. A renewal makes it another one."""
 
     holder: str
-    until: datetime | None
-    """When it ends if it is not renewed; `None` gives it back."""
-    over: str | None = None
-    """A holder that is known to be dead, whose claim does not count."""
+    until: datetime
+
+
+class Lease(NamedTuple):
+    """A run's claim on its thread, which keeps other runs off for as long as it is at work."""
+
+    holder: str
+    lasts: timedelta | None
+    """From the moment of the write, by the database's clock; `None` gives it back."""
+    over: Claim | None = None
+    """What does not count: its run is over, or has not renewed it in time."""
 
 
 class ToolRow(NamedTuple):

@@ -5,7 +5,7 @@ from typing import Protocol
 from uuid import UUID
 
 from tenxgraph.core.exceptions import RunInProgressError, StaleStateError, ThreadOwnershipError
-from tenxgraph.storage.backend import ForgottenMessagesError, Write
+from tenxgraph.storage.backend import Claim, ForgottenMessagesError, Write
 from tenxgraph.storage.scope import Scope
 
 __all__ = ["ThreadHead", "check_life", "check_write", "owns"]
@@ -33,6 +33,10 @@ class ThreadHead(Protocol):
     @property
     def lease_until(self) -> datetime | None:
         """When that claim ends."""
+
+    @property
+    def now(self) -> datetime:
+        """This moment, by the clock that says when claims end."""
 
 
 def owns(scope: Scope, user_id: str | None) -> bool:
@@ -81,7 +85,8 @@ def check_write(scope: Scope, write: Write, thread: ThreadHead | None) -> None:
 
 def _check_lease(scope: Scope, write: Write, thread: ThreadHead) -> None:
     lease, holder, until = write.lease, thread.lease_holder, thread.lease_until
-    if lease is None or holder is None or until is None or until <= write.at:
+    if lease is None or holder is None or until is None:
         return
-    if holder not in (lease.holder, lease.over):
-        raise RunInProgressError(scope.thread_id, thread.version, holder, until)
+    if holder != lease.holder and lease.over != Claim(holder, until):
+        expired = until <= thread.now
+        raise RunInProgressError(scope.thread_id, thread.version, holder, until, expired=expired)

@@ -188,7 +188,7 @@ class MemoryBackend:
             thread = self._mine(scope)
             if thread is None or thread.lease_holder != lease.holder:
                 return None
-            thread.row["lease_until"] = lease.until
+            thread.claim(lease)
             return thread.head()
 
     async def get_tool(self, scope: Scope, message_id: str, position: int) -> ToolRow | None:

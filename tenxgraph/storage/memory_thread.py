@@ -7,8 +7,8 @@ from typing import Any
 from uuid import UUID
 
 from tenxgraph.storage import stored_state
-from tenxgraph.storage.backend import Committed, Head, ToolRow, Write
-from tenxgraph.storage.records import ThreadInfo
+from tenxgraph.storage.backend import Committed, Head, Lease, ToolRow, Write
+from tenxgraph.storage.records import ThreadInfo, utc_now
 from tenxgraph.storage.revisions import Live, Plan, plan_messages, resolve
 
 __all__ = ["MemoryThread", "Row"]
@@ -57,6 +57,16 @@ class MemoryThread:
         until: datetime | None = self.row.get("lease_until")
         return until
 
+    @property
+    def now(self) -> datetime:
+        """This moment."""
+        return utc_now()
+
+    def claim(self, lease: Lease) -> None:
+        """Take the thread for a run, or give it back."""
+        until = None if lease.lasts is None else self.now + lease.lasts
+        self.row |= {"lease_holder": lease.holder, "lease_until": until}
+
     def head(self) -> Head:
         """The thread at this moment."""
         return Head(self.version, self.generation, self.row["stop_requested"])
@@ -80,7 +90,7 @@ class MemoryThread:
         row["last_seq"] += len(plan.inserts)
         row["updated_at"] = write.at
         if write.lease is not None:
-            row |= {"lease_holder": write.lease.holder, "lease_until": write.lease.until}
+            self.claim(write.lease)
         return Committed(self.version, self.generation, plan.seqs, row["stop_requested"])
 
     def _newest_revisions(self, ids: Iterable[str]) -> dict[str, Live]:

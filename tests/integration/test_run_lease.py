@@ -5,6 +5,8 @@ import os
 import signal
 import subprocess
 import time
+from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import programs
@@ -17,18 +19,21 @@ from tenxgraph.core.state import AgentState
 
 THREAD = {"thread_id": "t", "user_id": "u"}
 
-# A worker that says when its node has begun, and then stays in it.
+# A worker that says when its node has begun, and then stays in it: in a thread if it is sync, and
+# else in the way of everything that its event loop should do.
 WORKER = """
-import sys, time
+import os, sys
+import clocks
 from tenxgraph.core.graph import StateGraph
 from tenxgraph.core.state import AgentState
 from tenxgraph.storage import create_checkpointer
 
-def slow(state):
+KIND slow(state):
     print("in the node", flush=True)
     sys.stdin.readline()
     return "late"
 
+clocks.put_wrong(float(os.environ.get("CLOCK_IS_WRONG_BY", 0)))
 app = StateGraph(AgentState).add_node("slow", slow).set_entry_point("slow")
 app = app.compile(checkpointer=create_checkpointer(sys.argv[1]))
 config = {"thread_id": "t", "user_id": "u", "lease_timeout": float(sys.argv[2])}
@@ -102,8 +107,25 @@ def dsn(request: pytest.FixtureRequest, tmp_path: Any) -> str:
     return path
 
 
-def start_worker(dsn: str, lease: float) -> subprocess.Popen[str]:
-    worker = programs.start(WORKER, dsn, str(lease))
+WORKERS: list[subprocess.Popen[str]] = []
+
+
+@pytest.fixture(autouse=True)
+def no_worker_outlives_its_test() -> Iterator[None]:
+    yield
+    while WORKERS:
+        worker = WORKERS.pop()
+        if worker.poll() is None:
+            worker.kill()
+            worker.communicate()
+
+
+def start_worker(
+    dsn: str, lease: float, kind: str = "def", **variables: str
+) -> subprocess.Popen[str]:
+    source = WORKER.replace("KIND", kind)
+    worker = programs.start(source, dsn, str(lease), variables=variables)
+    WORKERS.append(worker)
     assert worker.stdout is not None
     assert worker.stdout.readline() == "in the node\n"
     return worker
@@ -133,20 +155,68 @@ async def test_a_killed_process_is_seen_and_its_run_taken_over_at_once(dsn: str)
 
 
 @pytest.mark.crash
-async def test_a_process_that_hangs_loses_the_thread_and_its_late_write_is_refused(
+async def test_a_process_at_work_keeps_its_thread_however_long_it_does_not_say_so(
     dsn: str,
 ) -> None:
-    worker = start_worker(dsn, 0.5)
+    worker = start_worker(dsn, 0.3, "async def")
+    async with app_on(dsn) as app:
+        ends = time.monotonic() + 0.9
+        while time.monotonic() < ends:
+            with pytest.raises(RunInProgressError):
+                await app.ainvoke(None, THREAD)
+        output, errors = await asyncio.to_thread(worker.communicate, "\n", 30)
+        assert (output, errors) == ("done\n", "")
+        state = await app.aget_state(THREAD)
+    assert state is not None
+    assert [message.text() for message in state.context] == ["Go.", "late"]
+
+
+@pytest.mark.crash
+@pytest.mark.parametrize("seconds", ["-3600", "3600"])
+async def test_a_claim_is_as_long_as_it_should_be_on_machines_whose_clocks_differ(
+    seconds: str, postgres_dsn: str, elsewhere: str
+) -> None:
+    apart = {"TMPDIR": elsewhere, "CLOCK_IS_WRONG_BY": seconds}
+    worker = start_worker(postgres_dsn, 3.0, **apart)
+    async with app_on(postgres_dsn) as app:
+        ends = time.monotonic() + 3.5
+        while time.monotonic() < ends:
+            with pytest.raises(RunInProgressError):
+                await app.ainvoke(None, THREAD)
+            await asyncio.sleep(0.1)
+        worker.kill()
+        worker.communicate()
+        result = await taken_over(app)
+    assert [message.text() for message in result["messages"]] == ["done by the second"]
+
+
+@pytest.fixture
+def elsewhere(tmp_path: Path) -> str:
+    """A folder for temporary files that is not ours, as in a container or on another machine."""
+    folder = tmp_path / "elsewhere"
+    folder.mkdir()
+    return str(folder)
+
+
+async def taken_over(app: CompiledGraph[Any]) -> dict[str, Any]:
+    """What comes of the run once its claim has run out."""
+    deadline = time.monotonic() + 20
+    while True:
+        try:
+            return await app.ainvoke(None, THREAD)
+        except RunInProgressError:
+            assert time.monotonic() < deadline
+            await asyncio.sleep(0.05)
+
+
+@pytest.mark.crash
+async def test_a_process_elsewhere_that_hangs_loses_the_thread_and_its_late_write_is_refused(
+    dsn: str, elsewhere: str
+) -> None:
+    worker = start_worker(dsn, 0.5, TMPDIR=elsewhere)
     os.kill(worker.pid, signal.SIGSTOP)
     async with app_on(dsn) as app:
-        deadline = time.monotonic() + 20
-        while True:
-            try:
-                result = await app.ainvoke(None, THREAD)
-                break
-            except RunInProgressError:
-                assert time.monotonic() < deadline
-                await asyncio.sleep(0.05)
+        result = await taken_over(app)
         os.kill(worker.pid, signal.SIGCONT)
         output, _ = await asyncio.to_thread(worker.communicate, "\n", 30)
         assert output.strip() == "StaleStateError"

@@ -30,8 +30,8 @@ class CompiledGraph(Generic[StateT]):
     Made by `StateGraph.compile`. The config of every call names the thread: `thread_id` (made up,
     and returned, if absent), `user_id` (`"anonymous"` if absent), `run_id`, `recursion_limit`
     (25), `node_timeout` (900 s), `tool_timeout` (300 s), `lease_timeout` (30 s, after which a
-    process that says nothing is taken for dead), `thread_name`, `thread_meta`, `on_pending`
-    (`"error"` or `"cancel"`). The caller's dict is not changed.
+    process elsewhere that says nothing is taken for dead), `thread_name`, `thread_meta`,
+    `on_pending` (`"error"` or `"cancel"`). The caller's dict is not changed.
     """
 
     def __init__(self, plan: Plan, checkpointer: BaseCheckpointer[Any], store: Any) -> None:

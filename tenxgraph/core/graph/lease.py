@@ -1,86 +1,56 @@
-"""Who a run is, and whether another run's process is still alive.
+"""Who a run is, and whether another run is still at work.
 
 A run claims its thread with every write, and renews the claim while a node takes its time. So a
-second run keeps off a thread that is being worked on, and takes over one whose process has died: at
-once where that can be seen, else when the claim ends.
+second run keeps off a thread that is being worked on, and takes over one whose run is over: at
+once where that can be seen, else when the claim has run out.
+
+It can be seen on one machine, where each run holds a lock for as long as it is at work and its
+process lives. A process id would not do: it may be given to a new process, and containers count
+theirs from 1. Whoever does not share the lock file is taken for another machine.
 """
 
 import os
 import socket
-from functools import cache
-from pathlib import Path
 from uuid import uuid4
 
-__all__ = ["ended", "is_dead", "new_holder"]
+from tenxgraph.core.graph.lock_file import LockFile
 
-_PROC = Path("/proc")
-# The runs of this process, of which more is known than of those in others.
+__all__ = ["ended", "is_alive", "new_holder"]
+
+_locks = LockFile()
+# The runs of this process, which cannot see its own locks.
 _at_work: set[str] = set()
+os.register_at_fork(after_in_child=_at_work.clear)
 
 
 def new_holder() -> str:
-    """A name for one run: its machine, its process, and itself."""
-    pid = os.getpid()
-    holder = f"{_machine(pid)}/{pid}/{_started(pid)}/{uuid4().hex}"
+    """A name for one run: its machine, its process, where its lock is, and itself."""
+    run = uuid4().hex
+    holder = f"{socket.gethostname()}/{os.getpid()}/{_locks.lock(_byte(run))}/{run}"
     _at_work.add(holder)
     return holder
 
 
 def ended(holder: str) -> None:
     """Note that a run of this process is over, whether or not it could give its claim back."""
-    _at_work.discard(holder)
+    if holder in _at_work:
+        _at_work.discard(holder)
+        _locks.unlock(_byte(holder.rpartition("/")[2]))
 
 
-def is_dead(holder: str) -> bool:
-    """Whether another run is known to be over.
+def is_alive(holder: str) -> bool | None:
+    """Whether another run is at work; `None` where that cannot be seen from here.
 
-    Only a process of this very machine can be looked for; of any other nothing is known, and its
-    claim has to end by itself. A process id that was given to a new process has another start.
+    One that keeps its event loop from turning, and so does not renew its claim, is at work, too.
     """
-    machine, pid, started, _run = holder.rsplit("/", 3)
-    if machine != _machine(os.getpid()) or not pid.isdigit():
-        return False
-    if int(pid) == os.getpid() and started == _started(os.getpid()):
-        return holder not in _at_work
-    return _started(int(pid)) != started
+    if holder in _at_work:
+        return True
+    host, _pid, place, run = holder.rsplit("/", 3)
+    if (host, place) != (socket.gethostname(), _locks.place()):
+        return None
+    return _locks.is_locked(_byte(run))
 
 
-@cache
-def _machine(_pid: int) -> str:
-    """The host, its boot and its view of process ids, by which containers differ.
-
-    Cached by process, as a forked child may be moved to another namespace.
-    """
-    return f"{socket.gethostname()}@{_read(_PROC / 'sys/kernel/random/boot_id')[:8]}{_namespace()}"
-
-
-def _namespace() -> str:
-    try:
-        return os.readlink(_PROC / "self/ns/pid").strip("pid:")
-    except OSError:
-        return ""
-
-
-def _started(pid: int) -> str:
-    """When a process began, in the kernel's ticks; empty if there is none.
-
-    Where there is no /proc, only whether it is there: `alive`.
-    """
-    if _PROC.joinpath("self/stat").exists():
-        # Behind the command in parentheses, which may have spaces: state, parent, ..., start.
-        fields = _read(_PROC / str(pid) / "stat").rpartition(") ")[2].split()
-        return fields[19] if len(fields) > 19 and fields[0] not in "ZX" else ""
-    try:
-        os.kill(pid, 0)
-    except ProcessLookupError:
-        return ""
-    except PermissionError:
-        pass
-    return "alive"
-
-
-def _read(path: Path) -> str:
-    try:
-        return path.read_text()
-    except OSError:
-        return ""
+def _byte(run: str) -> int:
+    """Which byte is a run's, among so many that no two runs have the same."""
+    return int(run[:15], 16)

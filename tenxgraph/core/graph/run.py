@@ -123,16 +123,17 @@ class Run:
             await self._thread.clear_stop_request()
 
     async def _claim(self, stored: AgentState | None, given: Input) -> None:
-        """Begin, also where a run was at work whose process has died since."""
+        """Begin, also where a run was at work that is over, or has not been heard of in time."""
         if stored is not None and is_done(stored, self._settings):
             self._take_over_result(stored)
             return
         try:
             await self._open(stored, given)
         except RunInProgressError as busy:
-            if not lease.is_dead(busy.holder):
+            alive = lease.is_alive(busy.holder)
+            if alive or (alive is None and not busy.expired):
                 raise
-            self._thread.take_over(busy.holder)
+            self._thread.take_over(busy)
             await self._open(stored, given)
 
     def _take_over_result(self, done: AgentState) -> None:

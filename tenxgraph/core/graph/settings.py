@@ -27,7 +27,8 @@ class Settings:
     node_timeout: float
     tool_timeout: float
     lease_timeout: float
-    """Seconds after which this run's process is taken for dead if it says nothing more."""
+    """Seconds after which this run's process is taken for dead if it says nothing more, by those
+    who cannot see whether it lives."""
     on_pending: str
 
     @classmethod

@@ -2,14 +2,14 @@
 
 import time
 from collections.abc import Sequence
-from datetime import UTC, datetime, timedelta
+from datetime import timedelta
 from typing import Any
 
-from tenxgraph.core.exceptions import TransientStorageError
+from tenxgraph.core.exceptions import RunInProgressError, TransientStorageError
 from tenxgraph.core.graph import lease
 from tenxgraph.core.graph.shield import unbroken
 from tenxgraph.core.state import AgentState, Message
-from tenxgraph.storage.backend import Lease
+from tenxgraph.storage.backend import Claim, Lease
 from tenxgraph.storage.checkpointer import BaseCheckpointer
 from tenxgraph.storage.scope import LEASE_KEY, VERSION_KEY
 
@@ -29,7 +29,7 @@ class Thread:
         self._holder = lease.new_holder()
         self._lease_timeout = lease_timeout
         self._renew_at = 0.0
-        self._dead: str | None = None
+        self._over: Claim | None = None
         self.from_cache = False
         """Whether what was read came from the cache, and may be older than the database."""
         self.written: AgentState | None = None
@@ -88,9 +88,9 @@ class Thread:
             return False
         return not kept or self.stop_requested
 
-    def take_over(self, dead: str) -> None:
-        """Write over the claim of a run that is known to be dead."""
-        self._dead = dead
+    def take_over(self, busy: RunInProgressError) -> None:
+        """Write over the claim that was found, unless it is renewed before."""
+        self._over = Claim(busy.holder, busy.until)
 
     def close(self) -> None:
         """Say that the run is over."""
@@ -98,8 +98,7 @@ class Thread:
 
     def _lease(self) -> Lease:
         self._renew_at = time.monotonic() + self._lease_timeout / 3
-        until = datetime.now(UTC) + timedelta(seconds=self._lease_timeout)
-        return Lease(self._holder, until, self._dead)
+        return Lease(self._holder, timedelta(seconds=self._lease_timeout), self._over)
 
     async def clear_stop_request(self) -> None:
         """Forget that somebody asked for a stop."""

@@ -71,7 +71,7 @@ class SqlBackend:
         self._database = database
         self._verified = False
         self.tables = tables(database.schema)
-        self._states = States(self.tables)
+        self._states = States(self.tables, dialect)
         self._messages = Messages(self.tables)
         self._threads = Threads(self.tables, dialect)
         self._tools = ToolExecutions(self.tables, dialect)
@@ -185,9 +185,10 @@ class PostgresBackend(SqlBackend):
     """Threads in a PostgreSQL schema."""
 
     def __init__(self, database: PostgresDatabase) -> None:
-        super().__init__(database, PostgresDialect())
+        dialect = PostgresDialect()
+        super().__init__(database, dialect)
         self._postgres = database
-        self._one_statement = OneStatementWrite(self.tables)
+        self._one_statement = OneStatementWrite(self.tables, dialect)
         self._one_query = OneQueryRead(self.tables)
         self._lost_answer = LostAnswer(self.tables, self._write_transaction)
 

@@ -1,6 +1,7 @@
 """PostgreSQL: the durable write as one statement, and what else only this dialect says."""
 
 import json
+from datetime import datetime
 from typing import Any
 
 from sqlalchemy import (
@@ -10,6 +11,7 @@ from sqlalchemy import (
     Connection,
     Delete,
     Insert,
+    Interval,
     Row,
     Select,
     Table,
@@ -36,7 +38,7 @@ from tenxgraph.storage.backend import Committed, Write
 from tenxgraph.storage.scope import Scope
 from tenxgraph.storage.sql.models import Tables
 from tenxgraph.storage.sql.ownership import caller, mine, this_thread
-from tenxgraph.storage.sql.types import EscapedText, JsonText, escape, escaped
+from tenxgraph.storage.sql.types import EscapedText, JsonText, UtcDateTime, escape, escaped
 
 __all__ = ["OneStatementWrite", "PostgresDialect"]
 
@@ -47,6 +49,14 @@ class PostgresDialect:
     def insert(self, table: Table) -> postgresql.Insert:
         """An INSERT that knows `on_conflict_do_nothing` and `on_conflict_do_update`."""
         return postgresql.insert(table)
+
+    def now(self) -> ColumnElement[datetime]:
+        """This moment, by the server's clock, also where a statement had to wait."""
+        return func.clock_timestamp(type_=UtcDateTime)
+
+    def from_now(self, name: str) -> ColumnElement[datetime]:
+        """The moment when the timedelta bound as `name` will have passed; NULL if it is none."""
+        return self.now() + bindparam(name, type_=Interval)
 
     def json_has(self, column: ColumnElement[Any], key: str, value: Any) -> ColumnElement[bool]:
         """Whether a JSONB object has `key` with this very value."""
@@ -61,8 +71,9 @@ class OneStatementWrite:
     waited for the row's lock, which is what makes this a true compare-and-swap.
     """
 
-    def __init__(self, tables: Tables) -> None:
+    def __init__(self, tables: Tables, dialect: PostgresDialect) -> None:
         self._tables = tables
+        self._dialect = dialect
         # By whether the thread must be there, and whether a lease is asked for.
         self._statements = {
             (must_exist, leased): _Compiled(
@@ -98,10 +109,12 @@ class OneStatementWrite:
                 "p_thread_meta": json.dumps(escaped(dict(write.thread_meta))),
             }
         if write.lease is not None:
+            over = write.lease.over
             parameters |= {
                 "p_holder": write.lease.holder,
-                "p_until": write.lease.until,
-                "p_over": write.lease.over,
+                "p_lasts": write.lease.lasts,
+                "p_over_holder": over and over.holder,
+                "p_over_until": over and over.until,
             }
         statement = self._statements[must_exist, write.lease is not None]
         row = statement.execute(connection, parameters)
@@ -117,12 +130,13 @@ class OneStatementWrite:
         as_expected = or_(expected.is_(None), threads.c.version == expected)
         if not leased:
             return as_expected
-        free = or_(
-            threads.c.lease_until.is_(None),
-            threads.c.lease_until <= bindparam("p_at", type_=threads.c.updated_at.type),
-            threads.c.lease_holder == bindparam("p_holder", type_=Text),
-            threads.c.lease_holder == bindparam("p_over", type_=Text),
+        until = threads.c.lease_until
+        is_over = and_(
+            threads.c.lease_holder == bindparam("p_over_holder", type_=Text),
+            until == bindparam("p_over_until", type_=until.type),
         )
+        is_own = threads.c.lease_holder == bindparam("p_holder", type_=Text)
+        free = or_(until.is_(None), is_own, is_over)
         return and_(as_expected, free)
 
     def _changes(self, leased: bool) -> dict[str, Any]:
@@ -137,7 +151,7 @@ class OneStatementWrite:
     def _claim(self, leased: bool) -> dict[str, Any]:
         if not leased:
             return {}
-        until = bindparam("p_until", type_=self._tables.threads.c.lease_until.type)
+        until = self._dialect.from_now("p_lasts")
         return {"lease_holder": bindparam("p_holder", type_=Text), "lease_until": until}
 
     def _create_or_append(self, leased: bool) -> postgresql.Insert:

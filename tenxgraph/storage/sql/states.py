@@ -7,6 +7,7 @@ from sqlalchemy import Connection, bindparam, delete, or_, select, update
 from tenxgraph.storage.backend import Head, Lease, StateRow
 from tenxgraph.storage.records import StateSnapshot
 from tenxgraph.storage.scope import Scope
+from tenxgraph.storage.sql.dialect import Dialect
 from tenxgraph.storage.sql.models import Tables
 from tenxgraph.storage.sql.ownership import caller, this_thread
 
@@ -16,7 +17,7 @@ __all__ = ["States"]
 class States:
     """The statements on states, made once."""
 
-    def __init__(self, tables: Tables) -> None:
+    def __init__(self, tables: Tables, dialect: Dialect) -> None:
         threads, states = tables.threads, tables.states
         head = (threads.c.version, threads.c.generation, threads.c.stop_requested)
         wanted = bindparam("p_version", type_=states.c.version.type)
@@ -56,7 +57,7 @@ class States:
         self._renew = (
             update(threads)
             .where(this_thread(threads), threads.c.lease_holder == bindparam("p_holder"))
-            .values(lease_until=bindparam("p_until", type_=threads.c.lease_until.type))
+            .values(lease_until=dialect.from_now("p_lasts"))
             .returning(*head)
         )
         self._clear = delete(states).where(states.c.thread_id == bindparam("p_thread"))
@@ -92,7 +93,7 @@ class States:
 
     def renew_lease(self, connection: Connection, scope: Scope, lease: Lease) -> Head | None:
         """Keep a run's claim on the thread, if it still has it."""
-        parameters = {**caller(scope), "p_holder": lease.holder, "p_until": lease.until}
+        parameters = {**caller(scope), "p_holder": lease.holder, "p_lasts": lease.lasts}
         row = connection.execute(self._renew, parameters).one_or_none()
         return None if row is None else Head(*row)
 

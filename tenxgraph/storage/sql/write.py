@@ -35,6 +35,7 @@ class WriteTransaction:
                 threads.c.stop_requested,
                 threads.c.lease_holder,
                 threads.c.lease_until,
+                dialect.now().label("now"),
             )
             .where(threads.c.thread_id == bindparam("p_thread"))
             .with_for_update()
@@ -50,8 +51,7 @@ class WriteTransaction:
             )
         )
         self._advance_and_claim = self._advance.values(
-            lease_holder=bindparam("p_holder"),
-            lease_until=bindparam("p_until", type_=threads.c.lease_until.type),
+            lease_holder=bindparam("p_holder"), lease_until=dialect.from_now("p_lasts")
         )
         self._live = select(
             messages.c.message_id, messages.c.seq, messages.c.position, messages.c.data
@@ -103,7 +103,7 @@ class WriteTransaction:
         if write.lease is None:
             connection.execute(self._advance, parameters)
         else:
-            claim = {"p_holder": write.lease.holder, "p_until": write.lease.until}
+            claim = {"p_holder": write.lease.holder, "p_lasts": write.lease.lasts}
             connection.execute(self._advance_and_claim, parameters | claim)
         return Committed(version, thread.generation, plan.seqs, thread.stop_requested)
 
