@@ -2,14 +2,14 @@
 
 import json
 import pickle
-from collections.abc import AsyncIterator, Callable
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 from uuid import uuid4
 
+import caches
 import pytest
 from pydantic import Field
-from redis import Redis
 from servers import RedisServer
 from turns import IDS, KEY, Cached, cached, read, said, texts, texts_in, turn
 
@@ -17,20 +17,8 @@ from tenxgraph.core.state import AgentState, Message
 from tenxgraph.core.state.codec import Codec
 from tenxgraph.storage.checkpointer import SerializationError
 
-
-@pytest.fixture
-def redis(redis_server: RedisServer) -> Any:
-    client = Redis.from_url(redis_server.url())
-    client.flushall()
-    yield client
-    client.close()
-
-
-@pytest.fixture
-async def checkpointer(redis_server: RedisServer) -> AsyncIterator[Cached]:
-    made = cached(redis_server.url())
-    yield made
-    await made.aclose()
+redis = caches.redis
+checkpointer = caches.checkpointer
 
 
 class Evil:

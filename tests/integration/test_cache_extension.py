@@ -1,31 +1,19 @@
 """A refresh sends what is new. Where Redis holds anything else than is thought, it sends it all."""
 
-from collections.abc import AsyncIterator
 from typing import Any
 
+import caches
 import pytest
 from redis import Redis
 from servers import RedisServer
-from turns import IDS, KEY, Cached, cached, read, texts
+from turns import IDS, KEY, Cached, read, texts
 
 from tenxgraph.core.state import AgentState, Message
 
 LONG = "x" * 10_000
 
-
-@pytest.fixture
-def redis(redis_server: RedisServer) -> Any:
-    client = Redis.from_url(redis_server.url())
-    client.flushall()
-    yield client
-    client.close()
-
-
-@pytest.fixture
-async def checkpointer(redis_server: RedisServer) -> AsyncIterator[Cached]:
-    made = cached(redis_server.url())
-    yield made
-    await made.aclose()
+redis = caches.redis
+checkpointer = caches.checkpointer
 
 
 async def write(checkpointer: Cached, config: dict[str, Any], state: AgentState, text: str) -> None:

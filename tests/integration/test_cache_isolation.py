@@ -3,8 +3,8 @@
 from collections.abc import AsyncIterator
 from typing import Any
 
+import caches
 import pytest
-from redis import Redis
 from servers import RedisServer
 from turns import KEY, Cached, cached, said, texts_in, turn
 
@@ -22,20 +22,8 @@ BOB = {"thread_id": "t1", "user_id": "bob"}
 ADMIN = {"thread_id": "t1", "user_id": "root", "authz": {"user_id": "root", "scope": "none"}}
 BY_OWNER = {"thread_id": "t1", "authz": {"user_id": "bob", "scope": "owner"}}
 
-
-@pytest.fixture
-def redis(redis_server: RedisServer) -> Any:
-    client = Redis.from_url(redis_server.url())
-    client.flushall()
-    yield client
-    client.close()
-
-
-@pytest.fixture
-async def checkpointer(redis: Any, redis_server: RedisServer) -> AsyncIterator[Cached]:
-    made = cached(redis_server.url())
-    yield made
-    await made.aclose()
+redis = caches.redis
+checkpointer = caches.checkpointer
 
 
 @pytest.fixture

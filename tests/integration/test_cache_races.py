@@ -1,31 +1,18 @@
 """Readers and writers that are slow, in every order: an older version is never put back."""
 
 import asyncio
-from collections.abc import AsyncIterator
 from typing import Any
 
+import caches
 import pytest
-from redis import Redis
 from servers import RedisServer
 from turns import IDS, KEY, Cached, cached, read, said, texts, texts_in, turn, write
 
 from tenxgraph.core.state import AgentState, Message
 from tenxgraph.storage.checkpointer import StaleStateError
 
-
-@pytest.fixture
-def redis(redis_server: RedisServer) -> Any:
-    client = Redis.from_url(redis_server.url())
-    client.flushall()
-    yield client
-    client.close()
-
-
-@pytest.fixture
-async def checkpointer(redis_server: RedisServer) -> AsyncIterator[Cached]:
-    made = cached(redis_server.url())
-    yield made
-    await made.aclose()
+redis = caches.redis
+checkpointer = caches.checkpointer
 
 
 class SlowReader:
