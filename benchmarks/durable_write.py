@@ -22,7 +22,7 @@ from uuid import uuid4
 
 sys.path.insert(0, str(Path(__file__).parent.parent / "tests"))
 
-import asyncpg
+import asyncpg  # type: ignore[import-untyped]
 from figures import Prepared, Step, check, finish, medians
 from langgraph_step import LangGraphSteps
 from servers import PostgresServer
@@ -75,11 +75,11 @@ def _many(count: int) -> list[Message]:
 
 
 async def growing(checkpointer: BaseCheckpointer[Any]) -> dict[str, Step]:
-    return {
-        f"{length:,} messages": Prepared(thread.prepare, thread.step)
-        for length in LENGTHS
-        if (thread := await Growing(checkpointer, length).fill())
-    }
+    steps: dict[str, Step] = {}
+    for length in LENGTHS:
+        thread = await Growing(checkpointer, length).fill()
+        steps[f"{length:,} messages"] = Prepared(thread.prepare, thread.step)
+    return steps
 
 
 async def bare_postgres(dsn: str) -> tuple[asyncpg.Connection, Step]:

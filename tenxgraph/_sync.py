@@ -5,7 +5,7 @@ it blocks, but never deadlocks, since the work happens on a loop of its own).
 """
 
 import functools
-from collections.abc import AsyncIterator, Callable, Coroutine, Iterator
+from collections.abc import AsyncIterator, Callable, Coroutine, Generator
 from typing import Any, Concatenate, ParamSpec, TypeVar
 
 from tenxgraph._loop_thread import loop_thread
@@ -51,12 +51,12 @@ def sync_twin(
 
 def sync_iterator_twin(
     method: Callable[Concatenate[Owner, P], AsyncIterator[R]],
-) -> Callable[Concatenate[Owner, P], Iterator[R]]:
-    """Make the sync form of an async generator method."""
+) -> Callable[Concatenate[Owner, P], Generator[R, None, None]]:
+    """Make the sync form of an async generator method; it can be closed before its end."""
     name = method.__name__
 
     @functools.wraps(method, updated=())  # not its mark of being abstract
-    def twin(self: Owner, /, *args: P.args, **kwargs: P.kwargs) -> Iterator[R]:
+    def twin(self: Owner, /, *args: P.args, **kwargs: P.kwargs) -> Generator[R, None, None]:
         iterator: AsyncIterator[R] = getattr(self, name)(*args, **kwargs)
 
         async def step() -> Any:

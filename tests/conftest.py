@@ -64,7 +64,7 @@ def redis_server() -> Iterator[RedisServer]:
 def sqlite_template(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A file with the tables in it, to be copied."""
     path = tmp_path_factory.mktemp("sqlite") / "template.db"
-    checkpointer = SqliteCheckpointer(path)
+    checkpointer: Checkpointer = SqliteCheckpointer(path)
     checkpointer.setup()
     checkpointer.close()
     return path
@@ -79,7 +79,7 @@ async def backend(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterat
             made = backends.on_memory()
         case "sqlite":
             template = request.getfixturevalue("sqlite_template")
-            made = backends.on_sqlite(shutil.copy(template, tmp_path / "threads.db"))
+            made = backends.on_sqlite(str(shutil.copy(template, tmp_path / "threads.db")))
         case "sqlite-memory":
             made = backends.on_sqlite_memory()
         case _:

@@ -1,10 +1,11 @@
 """What the tests of the durable core put into threads, and look for in them."""
 
-from typing import Any
+from typing import Any, TypeVar
 
 from tenxgraph.core.state import AgentState, Message
 
 Config = dict[str, Any]
+T = TypeVar("T")
 
 
 def config(thread_id: str = "t", **more: Any) -> Config:
@@ -31,3 +32,9 @@ def grown(before: AgentState | None, *texts: str) -> AgentState:
 def texts(of: AgentState | None) -> list[str]:
     """The texts of a state's context."""
     return [] if of is None else [one.text() for one in of.context]
+
+
+def present(read: T | None) -> T:
+    """What a read has found, where there must be something."""
+    assert read is not None
+    return read

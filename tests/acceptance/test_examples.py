@@ -5,6 +5,7 @@ import subprocess
 import sys
 
 import programs
+import pytest
 
 EXAMPLES = programs.ROOT / "examples"
 
@@ -39,7 +40,7 @@ def test_a_killed_worker_is_resumed_at_the_node_it_died_in() -> None:
 
 
 def test_the_recorded_conversations_give_the_same_counts_on_both_databases(
-    tmp_path_factory, empty_postgres: str
+    tmp_path_factory: pytest.TempPathFactory, empty_postgres: str
 ) -> None:
     path = tmp_path_factory.mktemp("replay") / "conversations.db"
     on_sqlite = run("replay_conversations.py", str(path)).splitlines()

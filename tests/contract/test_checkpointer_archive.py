@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 from backends import Backend, Checkpointer
-from threads import config, grown, message, state, texts
+from threads import config, grown, message, present, state, texts
 
 from tenxgraph.core.exceptions import SerializationError, StaleStateError, StorageError
 from tenxgraph.core.state import AgentState, Message, ToolCall
@@ -20,7 +20,7 @@ async def fill(checkpointer: Checkpointer) -> None:
     asked = Message.assistant("calling", [ToolCall(id="c1", name="f")], message_id="asked")
     first = AgentState(context=[message("a"), message("b"), asked], context_summary="s")
     await checkpointer.aput_checkpoint(mine, first, [message("aside")], {"node": "agent"})
-    read = await checkpointer.aget_state(mine)
+    read = present(await checkpointer.aget_state(mine))
     read.context = [Message.text_message("B \ud800\x00", message_id="b"), message("c")]
     await checkpointer.aput_state(mine, read)
     for position, status in enumerate(("finished", "started")):

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from backends import Backend, Checkpointer
 from pydantic import ValidationError
-from threads import config, message, state, texts
+from threads import config, message, present, state, texts
 
 from tenxgraph.core.exceptions import SerializationError
 from tenxgraph.core.state import AgentState, Message
@@ -92,6 +92,7 @@ async def test_a_number_is_the_thread_of_its_digits(checkpointer: Checkpointer) 
 async def test_a_version_in_the_config_that_is_none_is_refused(
     checkpointer: Checkpointer,
 ) -> None:
+    bad: Any
     for bad in ("1", -1, 1.0, True, [1]):
         with pytest.raises(ValueError, match="_checkpoint_version"):
             await checkpointer.aput_state(config(_checkpoint_version=bad), state("a"))
@@ -129,7 +130,7 @@ async def test_a_message_cursor_that_is_none_is_refused(checkpointer: Checkpoint
 async def test_arguments_that_would_be_ignored_are_refused(checkpointer: Checkpointer) -> None:
     for more in ({"after": "1"}, {"offset": 1}, {"limit": 5}):
         with pytest.raises(ValueError, match="`last` cannot be combined"):
-            await checkpointer.alist_messages(config(), last=1, **more)  # type: ignore[arg-type]
+            await checkpointer.alist_messages(config(), last=1, **more)
 
 
 async def test_text_that_is_none_is_refused(checkpointer: Checkpointer) -> None:
@@ -195,9 +196,9 @@ async def test_metadata_that_is_no_dict_is_refused(checkpointer: Checkpointer) -
 
 
 async def test_metadata_that_is_not_plain_comes_back(checkpointer: Checkpointer) -> None:
-    odd = {1: "int", (1, 2): date(2024, 1, 2), "$t": {"v": 1}}
+    odd: dict[Any, Any] = {1: "int", (1, 2): date(2024, 1, 2), "$t": {"v": 1}}
     await checkpointer.aput_checkpoint(config(thread_meta=odd), state("a"), metadata=odd)
-    assert (await checkpointer.aget_thread(config())).metadata == odd
+    assert present(await checkpointer.aget_thread(config())).metadata == odd
     assert (await checkpointer.alist_states(config()))[0].meta == odd
 
 

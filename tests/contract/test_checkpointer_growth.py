@@ -1,7 +1,7 @@
 """What a thread costs grows with what is said in it, not with how often it is saved."""
 
 from backends import Backend, Checkpointer
-from threads import config, state
+from threads import config, present, state
 
 from tenxgraph.core.state import AgentState, Message
 
@@ -38,7 +38,7 @@ async def test_a_trimmed_context_stays_small_as_well(checkpointer: Checkpointer)
     mine = config()
     await talk(checkpointer, 5)
     for _ in range(30):
-        read = await checkpointer.aget_state(mine)
+        read = present(await checkpointer.aget_state(mine))
         read.context = [*read.context[1:], Message.text_message("x" * 1_000)]
         await checkpointer.aput_state(mine, read)
     assert await size(checkpointer, "state") < 20 * 600

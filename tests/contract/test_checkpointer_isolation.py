@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 from backends import Backend, Checkpointer
-from threads import Config, message, state, texts
+from threads import Config, message, present, state, texts
 
 from tenxgraph.core.exceptions import StorageError, ThreadOwnershipError
 from tenxgraph.storage.checkpointer import ThreadInfo, ToolExecution
@@ -201,8 +201,8 @@ async def test_isolation_off_still_notes_who_made_a_thread(backend: Backend) -> 
     shared = backend.make(enforce_user_isolation=False)
     await shared.aput_state(of("bob"), state("hi"))
     await shared.aput_state({"thread_id": "nobodys"}, state("hi"))
-    assert (await shared.aget_thread({"thread_id": "t"})).user_id == "bob"
-    assert (await shared.aget_thread({"thread_id": "nobodys"})).user_id is None
+    assert present(await shared.aget_thread({"thread_id": "t"})).user_id == "bob"
+    assert present(await shared.aget_thread({"thread_id": "nobodys"})).user_id is None
     isolated = backend.make()
     assert texts(await isolated.aget_state(of("bob"))) == ["hi"]
     assert await isolated.aget_state(of("bob", "nobodys")) is None

@@ -1,9 +1,10 @@
 """Each message is stored once, in order, and found again."""
 
 import asyncio
+from typing import Any
 
 from backends import Checkpointer
-from threads import config, message, state, texts
+from threads import config, message, present, state, texts
 
 from tenxgraph.core.state import AgentState, Message, TokenUsages, ToolCall
 from tenxgraph.storage.checkpointer import Page
@@ -120,7 +121,7 @@ async def test_an_edited_message_takes_the_place_of_the_first(
     await checkpointer.aput_messages(config(), [a, b, c])
     await checkpointer.aput_messages(config(), [edited(b, "B")])
     assert said(await checkpointer.alist_messages(config())) == ["a", "B", "c"]
-    assert (await checkpointer.aget_message(config(), "b")).text() == "B"
+    assert present(await checkpointer.aget_message(config(), "b")).text() == "B"
 
 
 async def test_a_message_edited_twice_in_one_write_ends_as_the_last(
@@ -144,7 +145,7 @@ async def test_an_edit_and_its_original_in_one_context_are_both_read(
 async def test_a_snapshot_keeps_the_message_as_it_was(checkpointer: Checkpointer) -> None:
     mine = config()
     await checkpointer.aput_state(mine, state("a", "b"))
-    read = await checkpointer.aget_state(mine)
+    read = present(await checkpointer.aget_state(mine))
     read.context = [read.context[0], edited(read.context[1], "B")]
     await checkpointer.aput_state(mine, read)
     assert texts(await checkpointer.aget_state(config())) == ["a", "B"]
@@ -155,7 +156,7 @@ async def test_a_snapshot_keeps_the_message_as_it_was(checkpointer: Checkpointer
 async def test_edit_trim_and_append_in_one_write(checkpointer: Checkpointer) -> None:
     mine = config()
     await checkpointer.aput_state(mine, state(*"abcd"))
-    read = await checkpointer.aget_state(mine)
+    read = present(await checkpointer.aget_state(mine))
     _, b, _, d = read.context
     read.context = [edited(d, "D"), b, message("e")]
     await checkpointer.aput_state(mine, read)
@@ -190,7 +191,7 @@ async def test_a_run_that_goes_on_does_not_bring_a_deleted_message_back(
 ) -> None:
     mine = config()
     await checkpointer.aput_state(mine, state("a", "secret"))
-    running = await checkpointer.aget_state(mine)
+    running = present(await checkpointer.aget_state(mine))
     await checkpointer.adelete_message(config(), "secret")
     running.context.append(message("b"))
     await checkpointer.aput_state(mine, running)
@@ -239,7 +240,7 @@ async def test_pages_stay_steady_while_messages_arrive(checkpointer: Checkpointe
 async def test_limits_and_offsets(checkpointer: Checkpointer) -> None:
     await checkpointer.aput_messages(config(), [message(text) for text in "abcde"])
 
-    async def page(**how: int) -> str:
+    async def page(**how: Any) -> str:
         return "".join(said(await checkpointer.alist_messages(config(), **how)))
 
     assert await page(offset=1, limit=2) == "bc"
@@ -322,7 +323,7 @@ async def test_the_same_message_id_may_be_used_in_two_threads(
     await checkpointer.aput_messages(config("a"), [Message.text_message("A", message_id="m")])
     await checkpointer.aput_messages(config("b"), [Message.text_message("B", message_id="m")])
     await checkpointer.adelete_message(config("a"), "m")
-    assert (await checkpointer.aget_message(config("b"), "m")).text() == "B"
+    assert present(await checkpointer.aget_message(config("b"), "m")).text() == "B"
 
 
 async def test_messages_outlive_the_versions_they_came_with(checkpointer: Checkpointer) -> None:

@@ -13,7 +13,7 @@ import pytest
 from backends import Checkpointer
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from threads import config
+from threads import config, present
 
 from tenxgraph.core.exceptions import StaleStateError
 from tenxgraph.core.state import AgentState, Message
@@ -121,7 +121,7 @@ class Conversation:
 
     def go_back(self, index: int) -> None:
         version = list(self.snapshots)[index % len(self.snapshots)]
-        old = self.checkpointer.get_state(self.config, version)
+        old = present(self.checkpointer.get_state(self.config, version))
         assert said(old.context) == self.snapshots[version]
         self.state = old
         self.write(list(old.context), [])
@@ -164,7 +164,7 @@ class Conversation:
         expected = self.snapshots.get(self.version)
         assert (None if newest is None else said(newest.context)) == expected
         for version, snapshot in self.snapshots.items():
-            old = self.checkpointer.get_state(self.config, version)
+            old = present(self.checkpointer.get_state(self.config, version))
             assert said(old.context) == snapshot
         assert [one.version for one in self.checkpointer.list_states(self.config)] == [
             *reversed(self.snapshots)

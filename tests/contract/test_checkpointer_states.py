@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 from backends import Backend, Checkpointer
 from pydantic import BaseModel, Field
-from threads import config, grown, message, state, texts
+from threads import config, grown, message, present, state, texts
 
 from tenxgraph.core.exceptions import SerializationError
 from tenxgraph.core.state import AgentState, ExecutionState, Interrupt, Message
@@ -83,16 +83,16 @@ async def test_the_writer_may_go_on_changing_its_state(checkpointer: Checkpointe
     await checkpointer.aput_state(config(), written)
     written.stops.append("Paris")
     written.context.append(message("more"))
-    read = await checkpointer.aget_state(config())
+    read = present(await checkpointer.aget_state(config()))
     assert read.stops == ["Rome"]
     assert texts(read) == ["hi"]
 
 
 async def test_what_one_reader_changes_another_does_not_see(checkpointer: Checkpointer) -> None:
     await checkpointer.aput_state(config(), Trip(stops=["Rome"]))
-    first = await checkpointer.aget_state(config())
+    first = present(await checkpointer.aget_state(config()))
     first.stops.append("Paris")
-    assert (await checkpointer.aget_state(config())).stops == ["Rome"]
+    assert present(await checkpointer.aget_state(config())).stops == ["Rome"]
 
 
 async def test_a_state_of_a_subclass_is_read_as_one(backend: Backend) -> None:
@@ -106,7 +106,7 @@ async def test_without_its_class_a_state_keeps_its_fields(backend: Backend) -> N
     await backend.make().aput_state(config(), Trip(destination="Rome"))
     plain = backend.make()
     plain.bind_state_type(AgentState)
-    read = await plain.aget_state(config())
+    read = present(await plain.aget_state(config()))
     assert read.destination == "Rome"
 
 
@@ -114,7 +114,7 @@ async def test_a_new_field_with_a_default_loads_from_an_old_row(backend: Backend
     await backend.make().aput_state(config(), Trip(destination="Rome"))
     tomorrow = backend.make()
     tomorrow.bind_state_type(TripOfTomorrow)
-    read = await tomorrow.aget_state(config())
+    read = present(await tomorrow.aget_state(config()))
     assert (read.destination, read.travellers) == ("Rome", 1)
 
 
@@ -127,7 +127,7 @@ async def test_a_field_of_a_newer_class_survives_a_write_by_an_older_one(
     await today.aput_state(config(), await today.aget_state(config()))
     tomorrow = backend.make()
     tomorrow.bind_state_type(TripOfTomorrow)
-    assert (await tomorrow.aget_state(config())).travellers == 4
+    assert present(await tomorrow.aget_state(config())).travellers == 4
 
 
 async def test_a_row_that_no_longer_fits_names_thread_version_and_field(
@@ -147,7 +147,7 @@ async def test_a_row_that_no_longer_fits_is_in_nobodys_way(backend: Backend) -> 
     new.bind_state_type(TripThatNeedsABudget)
     await new.aput_state(config(), TripThatNeedsABudget(budget=5))
     await old.aput_state(config(), Trip())
-    assert (await new.aget_state(config(), version=1)).budget == 5
+    assert present(await new.aget_state(config(), version=1)).budget == 5
     assert [one.version for one in await new.alist_states(config())] == [2, 1]
     assert [one.thread_id for one in await new.alist_threads(config())] == ["t"]
     assert await new.aclean_thread(config())
@@ -169,7 +169,7 @@ async def test_a_state_that_could_not_be_loaded_is_not_saved(
     harm(broken)
     with pytest.raises(SerializationError, match=r"state\.(stops|execution_meta)"):
         await checkpointer.aput_state(config(), broken)
-    assert (await checkpointer.aget_state(config())).destination == "Rome"
+    assert present(await checkpointer.aget_state(config())).destination == "Rome"
 
 
 async def test_a_submodel_set_to_what_it_may_not_be_is_not_saved(
@@ -248,7 +248,7 @@ async def test_a_state_read_from_one_thread_can_be_written_to_another(
     checkpointer: Checkpointer,
 ) -> None:
     await checkpointer.aput_state(config("a"), state("1", "2"))
-    read = await checkpointer.aget_state(config("a"))
+    read = present(await checkpointer.aget_state(config("a")))
     there = config("b")
     await checkpointer.aget_state(there)
     await checkpointer.aput_state(there, read)
@@ -270,7 +270,7 @@ async def test_a_context_can_be_trimmed_reordered_and_grown_at_once(
 ) -> None:
     mine = config()
     await checkpointer.aput_state(mine, state(*"abcdef"))
-    read = await checkpointer.aget_state(mine)
+    read = present(await checkpointer.aget_state(mine))
     a, b, c, d, _, f = read.context
     read.context = [f, message("new"), a, c, b, d]
     await checkpointer.aput_state(mine, read)

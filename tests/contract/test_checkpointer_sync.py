@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 from backends import Backend, Checkpointer
-from threads import config, grown, message, state, texts
+from threads import config, grown, message, present, state, texts
 
 from tenxgraph.core.exceptions import StaleStateError
 from tenxgraph.storage.checkpointer import BaseCheckpointer, ThreadInfo, ToolExecution
@@ -30,11 +30,11 @@ def use_everything(checkpointer: Checkpointer) -> None:
     checkpointer.put_state_cache(mine, written)
     assert texts(checkpointer.get_state_cache(config())) in ([], ["a", "b"])
     checkpointer.put_messages(mine, [message("note")])
-    assert checkpointer.get_message(mine, "note").text() == "note"
+    assert present(checkpointer.get_message(mine, "note")).text() == "note"
     assert [one.text() for one in checkpointer.list_messages(mine, last=2)] == ["b", "note"]
     assert checkpointer.delete_message(mine, "note") is True
     checkpointer.put_thread(mine, ThreadInfo(thread_id="t", thread_name="trip"))
-    assert checkpointer.get_thread(mine).thread_name == "trip"
+    assert present(checkpointer.get_thread(mine)).thread_name == "trip"
     assert len(checkpointer.list_threads(mine, search="trip", limit=1)) == 1
     assert [one.version for one in checkpointer.list_states(mine)] == [2, 1]
     execution = ToolExecution(message_id="m", position=0, tool_name="f", status="started")

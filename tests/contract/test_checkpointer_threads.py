@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 from backends import Checkpointer
-from threads import config, message, state, texts
+from threads import config, message, present, state, texts
 
 from tenxgraph.storage.checkpointer import Page, ThreadInfo, ToolExecution
 
@@ -75,7 +75,7 @@ async def test_a_record_changes_only_what_it_gives(checkpointer: Checkpointer) -
     assert thread is not None
     assert (thread.thread_name, thread.metadata) == ("journey", {"a": 1})
     await put(checkpointer, "t", metadata={})
-    assert (await checkpointer.aget_thread(config())).metadata == {}
+    assert present(await checkpointer.aget_thread(config())).metadata == {}
 
 
 async def test_a_record_of_another_thread_is_refused(checkpointer: Checkpointer) -> None:
@@ -87,7 +87,7 @@ async def test_the_owner_is_who_writes_not_who_the_record_names(
     checkpointer: Checkpointer,
 ) -> None:
     await put(checkpointer, "t", user_id="somebody else")
-    assert (await checkpointer.aget_thread(config())).user_id == "u"
+    assert present(await checkpointer.aget_thread(config())).user_id == "u"
 
 
 async def test_metadata_of_any_type_comes_back(checkpointer: Checkpointer) -> None:
@@ -99,7 +99,7 @@ async def test_metadata_of_any_type_comes_back(checkpointer: Checkpointer) -> No
         "none": None,
     }
     await put(checkpointer, "t", metadata=metadata)
-    read = (await checkpointer.aget_thread(config())).metadata
+    read = present(await checkpointer.aget_thread(config())).metadata
     assert read == metadata
     assert repr(sorted(read.items())) == repr(sorted(metadata.items()))
 
@@ -109,7 +109,7 @@ async def test_names_of_any_characters_and_length_come_back(checkpointer: Checkp
     for i, name in enumerate(names):
         await put(checkpointer, str(i), thread_name=name)
     for i, name in enumerate(names):
-        assert (await checkpointer.aget_thread(config(str(i)))).thread_name == name
+        assert present(await checkpointer.aget_thread(config(str(i)))).thread_name == name
 
 
 async def test_the_thread_changed_last_is_listed_first(checkpointer: Checkpointer) -> None:
@@ -153,7 +153,7 @@ async def test_limits_and_offsets_of_threads(checkpointer: Checkpointer) -> None
     for name in "abcd":
         await put(checkpointer, name)
 
-    async def page(**how: int) -> str:
+    async def page(**how: Any) -> str:
         return "".join(ids(await checkpointer.alist_threads(CALLER, **how)))
 
     assert await page(offset=1, limit=2) == "cb"

@@ -57,7 +57,8 @@ async def test_a_call_is_recorded_and_then_its_result(thread: Checkpointer) -> N
 
 
 async def test_a_result_may_be_nothing_at_all(thread: Checkpointer) -> None:
-    for position, result in enumerate([None, "", 0, False, [], {}, float("inf")]):
+    nothing: list[Any] = [None, "", 0, False, [], {}, float("inf")]
+    for position, result in enumerate(nothing):
         await thread.aput_tool_result(config(), call(position, status="finished", result=result))
         read = await thread.aget_tool_result(config(), "m", position)
         assert read is not None

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 from backends import Backend, Checkpointer
-from threads import config, grown, message, state, texts
+from threads import config, grown, message, present, state, texts
 
 from tenxgraph.core.exceptions import StaleStateError
 from tenxgraph.core.state import AgentState
@@ -115,7 +115,7 @@ async def test_a_stale_write_does_not_lose_its_messages_for_the_retry(
     mine = message("mine")
     with pytest.raises(StaleStateError):
         await checkpointer.aput_state(loser, AgentState(context=[mine]))
-    read = await checkpointer.aget_state(loser)
+    read = present(await checkpointer.aget_state(loser))
     read.context.append(mine)
     await checkpointer.aput_state(loser, read)
     assert texts(await checkpointer.aget_state(config())) == ["a", "mine"]

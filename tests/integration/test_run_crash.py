@@ -1,5 +1,7 @@
 """A run that is killed anywhere: nothing is lost or doubled, and it goes on where it was."""
 
+from pathlib import Path
+
 import programs
 import pytest
 
@@ -103,7 +105,7 @@ print(kills, threads)
 @pytest.mark.crash
 @pytest.mark.parametrize("database", ["sqlite", "postgres"])
 def test_a_run_killed_at_random_moments_ends_with_every_node_done_once(
-    database: str, request: pytest.FixtureRequest, tmp_path
+    database: str, request: pytest.FixtureRequest, tmp_path: Path
 ) -> None:
     if database == "sqlite":
         dsn = str(tmp_path / "threads.db")

@@ -97,7 +97,8 @@ async def test_a_run_that_ended_leaves_the_thread_free(backend: Backend) -> None
 @pytest.fixture(params=["sqlite", "postgres"])
 def dsn(request: pytest.FixtureRequest, tmp_path: Any) -> str:
     if request.param == "postgres":
-        return request.getfixturevalue("postgres_dsn")
+        in_postgres: str = request.getfixturevalue("postgres_dsn")
+        return in_postgres
     path = str(tmp_path / "threads.db")
     programs.run(
         "import sys; from tenxgraph.storage import create_checkpointer\n"

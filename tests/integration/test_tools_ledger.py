@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 from backends import Backend, Checkpointer
 from graphs import Writes, config, on_durable, said
+from threads import present
 
 from tenxgraph.core.exceptions import NodeError, StaleStateError
 from tenxgraph.core.graph import CompiledGraph, interrupt, tool
@@ -200,12 +201,12 @@ async def test_a_call_that_was_edited_is_another_call_and_what_became_of_the_fir
         return f"{amount} cents"
 
     model = ScriptedModel([call("pay", amount=5), "done"])
-    tools = [pay, tool(name="refund")(pay)]
+    tools = [tool(pay), tool(name="refund")(pay)]
     await crash(ReactAgent(model, tools).compile(backend.make()))
     with pytest.raises(CrashError):
         await ReactAgent(model, tools).compile(backend.make()).ainvoke(None, config())
     assert keys == [keys[0]] * 2, "the same on every attempt"
-    state = await backend.make().aget_state(config())
+    state = present(await backend.make().aget_state(config()))
     asked = state.context[-1].model_copy(update={"tool_calls": (edited,)})
     state.context = [*state.context[:-1], asked]
     await backend.make().aput_state(config(), state)

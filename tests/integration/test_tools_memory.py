@@ -390,7 +390,7 @@ def nothing() -> None:
     """Do nothing."""
 
 
-def once_more(who: str) -> StateGraph[AgentState] | ReactAgent:
+def once_more(who: str) -> StateGraph[AgentState] | ReactAgent[AgentState]:
     """The graph of the program that was killed, without what killed it."""
     if "node" not in who:
         named = Tool(note_again, name="note_and_die" if "dies" in who else "note")

@@ -150,6 +150,7 @@ def test_a_dsn_that_is_none_is_refused() -> None:
 
 def test_options_go_to_the_class() -> None:
     made = create_checkpointer(":memory:", enforce_user_isolation=False)
+    assert isinstance(made, SqliteCheckpointer)
     assert made.enforce_user_isolation is False
     with pytest.raises(TypeError, match="pool_size"):
         create_checkpointer(":memory:", pool_size=5)

@@ -135,7 +135,7 @@ def test_the_makers_own_dicts_are_not_part_of_the_message() -> None:
     sent = Message(role="user", metadata=metadata, content=(DataBlock(data=metadata),))
     metadata["list"].append(2)
     assert sent.metadata == {"list": [1]}
-    assert sent.content[0].data == {"list": [1]}
+    assert sent.content == (DataBlock(data={"list": [1]}),)
 
 
 def test_copies_are_equal_and_as_immutable() -> None:
@@ -188,6 +188,7 @@ def test_a_tool_message_says_which_call_it_answers() -> None:
     answer = Message.tool_message("no", "c1", name="f", is_error=True, message_id="m")
     assert (answer.role, answer.tool_call_id, answer.message_id) == ("tool", "c1", "m")
     [block] = answer.content
+    assert isinstance(block, ToolResultBlock)
     assert (block.call_id, block.name, block.is_error) == ("c1", "f", True)
 
 

@@ -15,6 +15,7 @@ from tenxgraph.core.state import (
     ErrorBlock,
     ImageBlock,
     Message,
+    TextBlock,
     ToolCall,
     ToolCallBlock,
     UnknownBlock,
@@ -91,7 +92,7 @@ def test_a_message_comes_out_as_it_went_in(chat: dict[str, Any]) -> None:
 
 def test_the_parts_are_understood() -> None:
     text, _, image, audio, file, _, video = Message.from_openai(CHATS["parts"]).content
-    assert text.text == "look"
+    assert text == TextBlock(text="look")
     assert image == ImageBlock(data=b"\x89PNG", media_type="image/png", detail="low")
     assert audio == AudioBlock(data=b"RIFF", media_type="audio/wav")
     assert file == DocumentBlock(file_id="f1")

@@ -8,6 +8,7 @@ from typing import Annotated, Any
 import pytest
 from graphs import chain, config, said
 from pydantic import Field
+from threads import present
 
 from tenxgraph.core.exceptions import GraphError, NodeError, StaleStateError
 from tenxgraph.core.graph import END, START, Command, StateGraph, interrupt
@@ -366,7 +367,7 @@ def test_a_node_that_would_end_the_process_fails_like_any_other(how: type[BaseEx
         app = chain(node, state=Notes)
         with pytest.raises(NodeError, match="tried to end the process"):
             app.invoke("hi", config())
-        assert app.get_state(config()).execution_meta.status == "error"
+        assert present(app.get_state(config())).execution_meta.status == "error"
 
 
 async def test_a_thread_of_the_nodes_own_that_is_stale_is_the_nodes_failure() -> None:
@@ -376,7 +377,7 @@ async def test_a_thread_of_the_nodes_own_that_is_stale_is_the_nodes_failure() ->
     app = chain(node, state=Notes)
     with pytest.raises(NodeError, match="StaleStateError"):
         await app.ainvoke("hi", config())
-    state = await app.aget_state(config())
+    state = present(await app.aget_state(config()))
     assert state.execution_meta.status == "error"
 
 
@@ -393,7 +394,7 @@ async def test_however_often_it_is_cancelled_a_run_ends_as_stopped() -> None:
     while not running.done():
         running.cancel()
         await asyncio.sleep(0)
-    state = await app.aget_state(config())
+    state = present(await app.aget_state(config()))
     assert state.execution_meta.status == "stopped"
 
 

@@ -26,7 +26,7 @@ async def test_any_number_of_sync_nodes_may_run_other_graphs_at_once() -> None:
 
     def outer() -> str:
         all_there.wait(20)
-        return "outer, " + other.invoke("hi")["messages"][0].text()
+        return f"outer, {other.invoke('hi')['messages'][0].text()}"
 
     app = chain(outer)
     runs = (app.ainvoke("hi", config(f"t{number}")) for number in range(AT_ONCE))
