@@ -256,7 +256,7 @@ async def test_ids_that_are_reused_or_empty_name_no_call(backend: Backend) -> No
         ]
     )
     result = await ReactAgent(model, [add]).compile(backend.make()).ainvoke("go", config())
-    assert added == [1, 2, 3, 4, 5, 5]
+    assert sorted(added) == [1, 2, 3, 4, 5, 5]  # those of one turn run side by side
     told = [message.text() for message in result["messages"] if message.role == "tool"]
     assert told == ["1", "2", "3", "4", "5", "5"]
 
