@@ -303,6 +303,25 @@ async def test_a_fork_knows_what_became_of_its_tool_calls(checkpointer: Checkpoi
     assert len(await checkpointer.alist_tool_results(forked)) == 3
 
 
+async def test_an_import_carries_out_nothing_that_was_promised_elsewhere(
+    checkpointer: Checkpointer,
+) -> None:
+    await checkpointer.aput_state(config(), state("a"))
+    for status in ("scheduled", "finished"):
+        execution = ToolExecution(
+            message_id=f"promise:{status}",
+            position=0,
+            tool_name="memory_tool",
+            status=status,
+            result={"store": "graph", "promise": {"config": {"user_id": "somebody else"}}},
+        )
+        await checkpointer.aput_tool_result(config(), execution)
+    exported = [line async for line in checkpointer.aexport_thread(config())]
+    await checkpointer.aimport_thread({**config("copy")}, exported)
+    (row,) = await checkpointer.alist_tool_results(config("copy"))
+    assert row.status == "finished"
+
+
 async def test_a_fork_needs_a_state_and_a_free_id(checkpointer: Checkpointer) -> None:
     await checkpointer.aput_state(config(), state("a"))
     await checkpointer.aput_thread(config("record"), ThreadInfo(thread_id="record"))

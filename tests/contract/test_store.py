@@ -1,6 +1,7 @@
 """What every store promises, checked on each of them alike."""
 
 import asyncio
+import dataclasses
 import math
 import os
 from collections.abc import AsyncIterator, Iterator
@@ -17,6 +18,7 @@ from tenxgraph.storage.store import (
     QdrantStore,
     create_local_qdrant_store,
 )
+from tenxgraph.storage.store.pending_write import PendingWrite
 from tenxgraph.testing import HashEmbedding, OpenAIServer
 
 os.environ["MEM0_TELEMETRY"] = "False"
@@ -218,6 +220,34 @@ async def test_many_are_stored_at_once_or_none(store: BaseStore) -> None:
     assert await store.astore_many(BOB, []) == []
 
 
+@pytest.mark.parametrize("old", ["store", "update", "delete"])
+async def test_what_was_promised_before_a_change_does_not_undo_it(
+    store: BaseStore, old: str
+) -> None:
+    memory_id = await store.astore(ALICE, "first", memory_key="n")
+    named = {"memory_key": "n"} if old == "store" else {"memory_id": memory_id}
+    promise = PendingWrite(action=old, config=ALICE, content="promised", **named)  # type: ignore[arg-type]
+    await store.astore(ALICE, "changed since", memory_key="n")
+    await store.carry_out(promise)
+    (memory,) = await store.aget_all(ALICE)
+    assert memory.content == "changed since"
+    await store.carry_out(dataclasses.replace(promise, asked_at=datetime.now(UTC).isoformat()))
+    contents = [memory.content for memory in await store.aget_all(ALICE)]
+    assert contents == ([] if old == "delete" else ["promised"])
+
+
+async def test_promises_in_the_order_in_which_they_were_given_all_take_effect(
+    store: BaseStore,
+) -> None:
+    promises = [
+        PendingWrite(action="store", config=ALICE, content=str(n), memory_key="n") for n in range(3)
+    ]
+    for promise in promises:
+        await store.carry_out(promise)
+    (memory,) = await store.aget_all(ALICE)
+    assert memory.content == "2"
+
+
 async def test_an_update_changes_content_and_metadata(store: BaseStore) -> None:
     memory_id = await store.astore(ALICE, "lives in Rome", metadata={"a": 1, "b": 1})
     assert await store.aupdate(ALICE, memory_id, "lives in Oslo", {"b": 2})
@@ -361,6 +391,16 @@ async def test_other_questions_that_make_no_sense_are_refused(store: BaseStore) 
         await store.asearch(ALICE, "x", filters={"unknown_field": 1})
     with pytest.raises(ValueError, match="user_id"):
         await store.asearch(ALICE, "x", filters={"user_id": "bob"})
+    with pytest.raises(ValueError, match="filters"):
+        await store.asearch(ALICE, "x", filters=["memory_type"])  # type: ignore[arg-type]
+    for memories in (["text"], None, [None]):
+        with pytest.raises(ValueError, match="NewMemory"):
+            await store.astore_many(ALICE, memories)  # type: ignore[arg-type]
+    with pytest.raises(ValueError, match="idempotency_key"):
+        await store.astore(ALICE, "x", idempotency_key=object())  # type: ignore[arg-type]
+    for cursor in ("nowhere", "", 5):
+        with pytest.raises(ValueError, match="cursor"):
+            await store.aget_all(ALICE, cursor=cursor)  # type: ignore[arg-type]
     with pytest.raises(ValueError, match="write_mode"):
         await store.aupdate(ALICE, "x", "y", write_mode="append")  # type: ignore[arg-type]
 
@@ -382,6 +422,11 @@ async def test_a_search_looks_at_everything_unless_it_is_filtered(store: BaseSto
         "tea with Bob",
     ]
     assert await found(filters={"memory_key": "tea"}) == ["tea needs hot water"]
+
+
+async def test_a_type_is_found_however_it_is_written(store: BaseStore) -> None:
+    await store.astore(ALICE, "x", memory_type="Semantic")
+    assert len(await store.asearch(ALICE, "x", memory_type="SEMANTIC")) == 1
 
 
 async def test_an_unknown_type_is_episodic(store: BaseStore) -> None:

@@ -1,6 +1,8 @@
 """Long-term memory inside an agent: wired by itself, and promised writes that are kept."""
 
 import asyncio
+import copy
+import itertools
 import json
 import signal
 import threading
@@ -13,7 +15,7 @@ import pytest
 from graphs import config, said
 
 from tenxgraph.core.exceptions import NodeError, StoreError
-from tenxgraph.core.graph import Agent, StateGraph, ToolNode
+from tenxgraph.core.graph import Agent, StateGraph, ToolNode, interrupt
 from tenxgraph.core.graph.tools import Tool
 from tenxgraph.core.state import AgentState, Message, ToolCall
 from tenxgraph.prebuilt.agent import ReactAgent
@@ -32,6 +34,7 @@ from tenxgraph.storage.store import (
     create_local_qdrant_store,
 )
 from tenxgraph.storage.store.pending_write import PendingWrite
+from tenxgraph.storage.store.scope import Scope
 from tenxgraph.testing import HashEmbedding, ScriptedModel
 
 USER = {"user_id": "u"}
@@ -492,11 +495,11 @@ async def test_a_write_promised_through_a_store_that_is_gone_waits_for_it(
         position=0,
         tool_name="memory_tool",
         status="scheduled",
-        result={"store": "tool memory_tool", "promise": write.as_json()},
+        result={"store": "tools tool memory_tool", "promise": write.as_json()},
     )
     await checkpointer.aput_tool_result(config(), left)
     assert await app.arecover(config()) == 0
-    assert "the store of the tool memory_tool, which this graph does not have" in caplog.text
+    assert "the store 'tools tool memory_tool', which this graph does not have" in caplog.text
     tools = [Tool(memory_tool, store=kept)]
     again = ReactAgent(ScriptedModel(["b"]), tools).compile(checkpointer, store=graphs)
     assert await again.arecover(config()) == 1
@@ -622,3 +625,219 @@ async def test_a_recovered_write_that_the_store_refuses_is_recorded_as_failed() 
     (row,) = await checkpointer.alist_tool_results(config())
     assert row.status == "failed"
     assert row.result == {"refused": "MissingMemoryError: There is no memory 'no-such'."}
+
+
+class Away(InMemoryStore):
+    """A store whose backend can be switched off."""
+
+    def __init__(self) -> None:
+        super().__init__(HashEmbedding())
+        self.is_away = False
+
+    async def _aupsert(self, *given: Any) -> None:
+        if self.is_away:
+            raise StoreError("Away.")
+        await super()._aupsert(*given)
+
+
+@pytest.fixture
+def no_retries(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("tenxgraph.storage.store.pending._RETRY_DELAYS", ())
+
+
+def keeps(color: str) -> ToolCall:
+    return call("memory_tool", action="store", content=color, memory_key="color")
+
+
+@pytest.mark.usefixtures("no_retries")
+async def test_an_old_promise_does_not_undo_a_newer_one() -> None:
+    kept = Away()
+    model = ScriptedModel([keeps("blue"), "ok", "ok", keeps("green"), "ok", "ok"])
+    app = ReactAgent(model, [memory_tool]).compile(store=kept)
+    kept.is_away = True
+    await app.ainvoke("blue", config("a"))
+    kept.is_away = False
+    kept.writes.take_failures(Scope.of(USER))  # as in another process
+    await app.ainvoke("ok?", config("b"))
+    await app.ainvoke("green", config("b"))
+    assert await promised(app.checkpointer, "a") == ["scheduled"]
+    assert await app.arecover(config("a")) == 1
+    assert await promised(app.checkpointer, "a") == ["finished"]
+    assert [memory.content for memory in await kept.aget_all(USER)] == ["green"]
+
+
+async def test_a_node_that_is_replayed_does_not_undo_what_was_changed_meanwhile() -> None:
+    kept = store()
+
+    async def node(config: Any, store: Any) -> str:
+        await memory_tool("store", content="blue", memory_key="color", config=config, store=store)
+        return str(interrupt("Go on?"))
+
+    app = StateGraph().add_node("node", node).set_entry_point("node").compile(store=kept)
+    for meanwhile in ("changed", "forgotten"):
+        thread = config(meanwhile)
+        await app.ainvoke("go", thread)
+        assert [memory.content for memory in await kept.aget_all(USER)] == ["blue"]
+        if meanwhile == "changed":
+            await kept.astore(USER, "green", memory_key="color")
+        else:
+            await kept.aforget_memory(USER)
+        before = [memory.content for memory in await kept.aget_all(USER)]
+        await app.ainvoke({"resume": "yes"}, thread)
+        assert [memory.content for memory in await kept.aget_all(USER)] == before
+
+
+@pytest.mark.usefixtures("no_retries")
+async def test_forgetting_a_user_takes_back_what_was_promised_and_has_not_landed() -> None:
+    kept = Away()
+    script: list[Any] = [keeps("blue"), "ok", keeps("red"), "ok"]
+    app = ReactAgent(ScriptedModel(script), [memory_tool]).compile(store=kept)
+    kept.is_away = True
+    await app.ainvoke("blue", config())
+    await app.ainvoke("red", {"thread_id": "theirs", "user_id": "bob"})
+    kept.is_away = False
+    await kept.astore(USER, "has a dog")
+    with pytest.raises(ValueError, match="user_id"):
+        await app.aforget_memory({})
+    assert await app.aforget_memory(USER) == 1
+    assert await app.arecover(config()) == 0
+    assert await kept.aget_all(USER) == []
+    (row,) = await app.checkpointer.alist_tool_results(config(), "failed")
+    assert row.result == {"refused": "forgotten"}, "and not what it said"
+    assert await app.arecover({"thread_id": "theirs", "user_id": "bob"}) == 1
+
+
+@pytest.mark.parametrize("order", ["one key", "delete, then store"])
+async def test_calls_of_one_message_are_carried_out_as_they_were_asked(
+    tmp_path: Path, order: str
+) -> None:
+    checkpointer: SqliteCheckpointer[AgentState] = SqliteCheckpointer(tmp_path / "threads.db")
+    await checkpointer.asetup()
+    for attempt in range(10):
+        kept = store()
+        first = await kept.astore(USER, "0", memory_key="color")
+        if order == "one key":
+            calls = [keeps(str(number)) for number in range(1, 5)]
+        else:
+            calls = [call("memory_tool", action="delete", memory_id=first), keeps("4")]
+        app = ReactAgent(ScriptedModel([calls, "ok"]), [memory_tool]).compile(
+            checkpointer, store=kept
+        )
+        await app.ainvoke("go", config(str(attempt)))
+        assert [memory.content for memory in await kept.aget_all(USER)] == ["4"]
+    await checkpointer.aclose()
+
+
+async def test_every_store_that_the_graph_was_given_keeps_its_promises(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    one, two, three = store(), store(), store()
+
+    async def note(config: Any) -> None:
+        await memory_tool("store", content="noted", config=config, store=three)
+
+    remember = call("user_memory_tool", action="remember", text="x y z")
+    graph = StateGraph()
+    names = []
+    for number, kept in enumerate((one, two)):
+        agent = Agent(ScriptedModel([remember]), memory=MemoryConfig(store=kept))
+        assert agent.tool_node is not None
+        graph.add_node(f"model{number}", agent).add_node(f"tools{number}", agent.tool_node)
+        names += [f"model{number}", f"tools{number}"]
+    silent = MemoryConfig(store=three, retrieval_mode="no_retrieval")
+    graph.add_node("silent", Agent(ScriptedModel(["hm"]), memory=silent)).add_node("note", note)
+    names += ["silent", "note"]
+    graph.set_entry_point(names[0])
+    for source, target in itertools.pairwise(names):
+        graph.add_edge(source, target)
+    app = graph.compile()
+    await app.ainvoke("go", config())
+    rows = await app.checkpointer.alist_tool_results(config())
+    asked = [row.tool_name for row in rows if row.message_id.startswith("promise:")]
+    assert asked == ["user_memory_tool", "user_memory_tool", "note"]
+    assert [len(await kept.aget_all(USER)) for kept in (one, two, three)] == [1, 1, 1]
+    assert caplog.records == []
+
+
+async def test_a_graph_without_a_store_says_that_it_cannot_keep_a_promise(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    own = store()
+
+    async def note(config: Any) -> None:
+        await memory_tool("store", content="x", config=config, store=own)
+
+    app = StateGraph().add_node("note", note).set_entry_point("note").compile()
+    await app.ainvoke("go", config())
+    assert "pass the store to `compile(store=)`" in caplog.text
+
+
+async def test_a_tool_that_hands_its_key_on_may_write_more_than_once() -> None:
+    kept = store()
+
+    async def note(config: Any, store: Any, idempotency_key: str) -> str:
+        """Note two things."""
+        for content in ("one", "two"):
+            await memory_tool(
+                "store",
+                content=content,
+                config=config,
+                store=store,
+                idempotency_key=idempotency_key,
+            )
+        return "noted"
+
+    async def dedupe(config: Any, store: Any) -> None:
+        await memory_tool(
+            "store", content="ticket", config=config, store=store, idempotency_key="ticket-7"
+        )
+
+    app = ReactAgent(ScriptedModel([call("note"), "ok"]), [note]).compile(store=kept)
+    await app.ainvoke("go", config())
+    assert len(await kept.aget_all(USER)) == 2
+    own = StateGraph().add_node("dedupe", dedupe).set_entry_point("dedupe").compile(store=kept)
+    for _ in range(2):
+        await own.ainvoke("go", config())
+    assert len(await kept.aget_all(USER)) == 3, "a key of one's own holds across runs"
+
+
+async def test_a_config_can_be_copied_deeply() -> None:
+    kept = store()
+
+    async def note(config: Any, store: Any) -> None:
+        own = copy.deepcopy(config)
+        await memory_tool("store", content="x", config=own, store=store)
+
+    app = StateGraph().add_node("note", note).set_entry_point("note").compile(store=kept)
+    await app.ainvoke("go", config())
+    assert await promised(app.checkpointer) == ["finished"]
+
+
+async def test_a_run_that_fails_waits_for_what_it_promised_too() -> None:
+    gate = Gate()
+    kept = InMemoryStore(gate)
+
+    async def note(config: Any, store: Any) -> None:
+        await memory_tool("store", content="x", config=config, store=store)
+        raise RuntimeError("afterwards")
+
+    app = StateGraph().add_node("note", note).set_entry_point("note").compile(store=kept)
+    threading.Timer(0.2, gate.open.set).start()
+    with pytest.raises(NodeError):
+        await app.ainvoke("go", config())
+    assert kept.writes.stats.landed == 1
+
+
+async def test_a_thread_that_is_deleted_with_a_promise_pending_is_gone_quietly(
+    caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("tenxgraph.core.graph.promises._DEADLINE", 0.01)
+    gate = Gate()
+    kept = InMemoryStore(gate)
+    app = ReactAgent(ScriptedModel([keeps("blue"), "ok"]), [memory_tool]).compile(store=kept)
+    await app.ainvoke("go", config())
+    assert await app.checkpointer.aclean_thread(config())
+    gate.open.set()
+    await kept.aflush()
+    assert len(await kept.aget_all(USER)) == 1
+    assert caplog.records == []

@@ -17,7 +17,8 @@ from tenxgraph.core.graph.run import Run
 from tenxgraph.core.graph.settings import Settings
 from tenxgraph.core.state import AgentState
 from tenxgraph.storage.checkpointer import BaseCheckpointer
-from tenxgraph.storage.scope import STATE_TYPE_KEY
+from tenxgraph.storage.scope import STATE_TYPE_KEY, checked_id
+from tenxgraph.storage.store.scope import Scope as MemoryScope
 
 __all__ = ["CompiledGraph"]
 
@@ -125,14 +126,42 @@ class CompiledGraph(Generic[StateT]):
         any more.
 
         Returns:
-            How many writes there were. When this returns they have landed, or were too slow and
-            go on in the background.
+            How many writes there were. When this returns they have landed or failed, or were too
+            slow and go on in the background.
         """
         settings = Settings.of(config)
         promises = Promises(self._plan, self.store)
         count = await promises.recover(Ledger(self.checkpointer, settings.config))
         await promises.flush(str(settings.config["thread_id"]))
         return count
+
+    async def aforget_memory(self, config: Mapping[str, Any]) -> int:
+        """Forget all that is remembered of a user, in every store that the graph was given.
+
+        What was promised on the user's threads, and has not landed because a process died or a
+        store was away, is taken back too: after `forget_memory` of a store alone, it would land
+        when the thread next runs.
+
+        Args:
+            config: the user: `user_id`.
+
+        Returns:
+            How many memories there were.
+
+        Raises:
+            ValueError: the config names no user.
+        """
+        user = {"user_id": checked_id(config, "user_id")}
+        promises, cursor = Promises(self._plan, self.store), None
+        while True:
+            threads = await self.checkpointer.alist_threads(dict(config), limit=100, cursor=cursor)
+            for thread in threads:
+                of_thread = {**config, "thread_id": thread.thread_id}
+                await promises.forget(Ledger(self.checkpointer, of_thread), MemoryScope.of(user))
+            if not threads or threads.cursor is None:
+                break
+            cursor = threads.cursor
+        return sum([await store.aforget_memory(user) for store in promises.stores()])
 
     async def aclose(self) -> None:
         """Land the promised memory writes, then close the stores, models and checkpointer.
@@ -179,6 +208,7 @@ class CompiledGraph(Generic[StateT]):
     stop = sync_twin(astop)
     get_state = sync_twin(aget_state)
     recover = sync_twin(arecover)
+    forget_memory = sync_twin(aforget_memory)
     close = sync_twin(aclose)
 
 

@@ -118,10 +118,14 @@ class Ledger:
         """Record that the tool waits for answers, with which it runs from its beginning."""
         await self._put(asked, "failed", {"waits_for": questions})
 
+    async def promised(self, key: str) -> ToolExecution | None:
+        """What is known of a promised write, by its key."""
+        return await self._checkpointer.aget_tool_result(self._config, _promise_id(key), 0)
+
     async def schedule(self, key: str, asker: str, promised: Any) -> ToolExecution:
         """Record, under a key of its own, a write that a node or tool promises."""
         row = ToolExecution(
-            message_id=f"promise:{key}",
+            message_id=_promise_id(key),
             position=0,
             tool_name=asker,
             status="scheduled",
@@ -161,3 +165,8 @@ class Ledger:
 
     async def _write(self, execution: ToolExecution) -> None:
         await unbroken(self._checkpointer.aput_tool_result(self._config, execution))
+
+
+def _promise_id(key: str) -> str:
+    """What stands in a promise's row where the id of the asking message stands in a call's."""
+    return f"promise:{key}"

@@ -8,7 +8,6 @@ from tenxgraph.core.graph.agent import Agent
 from tenxgraph.core.graph.edges import END, START, ConditionalEdge, Edge
 from tenxgraph.core.graph.node import Node
 from tenxgraph.core.graph.tool_node import ToolNode
-from tenxgraph.core.graph.tools import Tool
 from tenxgraph.core.state import AgentState
 
 __all__ = ["Plan"]
@@ -50,16 +49,20 @@ class Plan:
         self._check_name(name, "The run is to go to")
         return self.nodes[name]
 
-    def tools(self) -> list[Tool]:
-        """The tools of all nodes."""
-        nodes = (node.function for node in self.nodes.values())
-        return [tool for node in nodes if isinstance(node, ToolNode) for tool in node.tools]
+    def stores(self) -> dict[str, Any]:
+        """The long-term memories that agents and tools were given, beside the graph's own.
 
-    def stores(self) -> list[Any]:
-        """The long-term memories that agents and tools were given, beside the graph's own."""
-        agents = (one.function for one in self.nodes.values() if isinstance(one.function, Agent))
-        named = [store for agent in agents for store in agent.stores]
-        return named + [tool.store for tool in self.tools() if tool.store is not None]
+        By names that are the same in every process that makes this graph.
+        """
+        named: dict[str, Any] = {}
+        for node in self.nodes.values():
+            if isinstance(node.function, Agent):
+                own = enumerate(node.function.stores)
+                named |= {f"{node.name} memory {number}": store for number, store in own}
+            elif isinstance(node.function, ToolNode):
+                tools = node.function.tools
+                named |= {f"{node.name} tool {one.name}": one.store for one in tools}
+        return {name: store for name, store in named.items() if store is not None}
 
     async def after(self, name: str, given: dict[str, Any]) -> str:
         """The name of the node that runs after another; `END` where nothing leads on."""

@@ -1,6 +1,8 @@
 """Promised writes: answered as scheduled, and in the ledger until the long-term memory has them."""
 
 import asyncio
+import contextlib
+import dataclasses
 import hashlib
 import json
 import logging
@@ -10,10 +12,12 @@ from contextlib import AsyncExitStack
 from typing import TYPE_CHECKING, Any
 from uuid import UUID, uuid5
 
+from tenxgraph.core.exceptions import StaleStateError
 from tenxgraph.core.graph.ledger import Ledger
 from tenxgraph.storage.checkpointer import ToolExecution
 from tenxgraph.storage.store import BaseStore
 from tenxgraph.storage.store.pending_write import PendingWrite
+from tenxgraph.storage.store.scope import Scope
 
 if TYPE_CHECKING:
     from tenxgraph.core.graph.plan import Plan
@@ -31,18 +35,26 @@ _DEADLINE = 2.0
 class Promise:
     """One promised write, and its own row in the ledger: `scheduled` until the store has it."""
 
-    def __init__(self, write: PendingWrite, row: ToolExecution, ledger: Ledger) -> None:
+    def __init__(
+        self, write: PendingWrite, row: ToolExecution, ledger: Ledger, is_new: bool = True
+    ) -> None:
         self.write = write
+        self.is_new = is_new
         self._row = row
         self._ledger = ledger
 
     async def landed(self) -> None:
         """The store has it; of what it says, nothing is kept here."""
-        await self._ledger.amend(self._row, "finished", None)
+        await self._amend("finished", None)
 
     async def refused(self, reason: str) -> None:
         """The store will never take it."""
-        await self._ledger.amend(self._row, "failed", {"refused": reason})
+        await self._amend("failed", {"refused": reason})
+
+    async def _amend(self, status: str, result: Any) -> None:
+        # A thread that has been deleted meanwhile took the row along.
+        with contextlib.suppress(StaleStateError):
+            await self._ledger.amend(self._row, status, result)
 
 
 class PromiseLog:
@@ -52,7 +64,8 @@ class PromiseLog:
         ledger: of the thread.
         stores: the long-term memories that another process will find, too, by name.
         asker: the name of the node or tool.
-        key: the same on every attempt of this call, and for no other.
+        key: the same on every attempt of this call, and for no other. A tool may be given it as
+            its idempotency key.
     """
 
     def __init__(
@@ -71,7 +84,8 @@ class PromiseLog:
     async def keep(self, write: PendingWrite, store: BaseStore) -> Promise | None:
         """Write a promise down, before it is given; `None` if nobody could keep it later.
 
-        A node that is replayed promises the same once more, and so makes no second memory.
+        A node that is replayed promises the same once more. That one has landed or is on its way,
+        and does not undo what has been changed since.
         """
         name = next((name for name, known in self._stores.items() if known is store), None)
         if name is None:
@@ -83,17 +97,27 @@ class PromiseLog:
             )
             return None
         key = self._key_of(write)
-        write = write.under(key)
+        known = await self._ledger.promised(key)
+        if known is not None and known.status != "failed":
+            return Promise(write, known, self._ledger, is_new=False)
+        if write.idempotency_key in (None, self._key):
+            # The key of the call would make one memory of all that the call writes.
+            write = dataclasses.replace(write, idempotency_key=key)
         promised = {"store": name, "promise": write.as_json()}
         row = await self._ledger.schedule(key, self._asker, promised)
         return Promise(write, row, self._ledger)
 
     def _key_of(self, write: PendingWrite) -> str:
         """Of what is written and how often this call has written it: not of when."""
-        text = json.dumps(write.as_json(), sort_keys=True, default=str)
+        said = {k: v for k, v in write.as_json().items() if k != "asked_at"}
+        text = json.dumps(said, sort_keys=True, default=str)
         digest = hashlib.sha256(text.encode()).hexdigest()
         self._kept[digest] += 1
         return str(uuid5(_KEYS, json.dumps([self._key, digest, self._kept[digest]])))
+
+    def __deepcopy__(self, _memo: Any) -> "PromiseLog":
+        """What a copied config promises is promised here, too."""
+        return self
 
 
 class Promises:
@@ -105,25 +129,22 @@ class Promises:
     """
 
     def __init__(self, plan: "Plan", store: Any) -> None:
-        named = {"graph": store} | {f"tool {one.name}": one.store for one in plan.tools()}
+        named = {"graph": store, **plan.stores()}
         self._named = {name: one for name, one in named.items() if isinstance(one, BaseStore)}
-        self._others = [one for one in plan.stores() if isinstance(one, BaseStore)]
 
     def stores(self) -> list[BaseStore]:
         """Every long-term memory that the graph was given."""
-        known = [*self._named.values(), *self._others]
-        return list({id(store): store for store in known}.values())
+        return list({id(store): store for store in self._named.values()}.values())
 
-    def log(self, ledger: Ledger, node: str, *call: Any) -> PromiseLog | None:
-        """Where a call of a node keeps what it promises; `None` if the graph has no store."""
-        if not self._named:
-            return None
+    def log(self, ledger: Ledger, node: str, *call: Any) -> PromiseLog:
+        """Where a call of a node keeps what it promises."""
         return PromiseLog(ledger, self._named, node, json.dumps([ledger.thread_id, node, *call]))
 
     async def recover(self, ledger: Ledger) -> int:
         """Carry out what a process that died had promised; return how many writes that are.
 
-        They are begun, not waited for. Carrying out one that had landed changes nothing.
+        They are begun, not waited for. One that had landed, or whose memory has been changed
+        since it was given, changes nothing.
         """
         if not self._named:
             return 0
@@ -142,7 +163,7 @@ class Promises:
             return False
         if store is None:
             logger.warning(
-                "Thread %r: a memory write was promised through the store of the %s, which this "
+                "Thread %r: a memory write was promised through the store %r, which this "
                 "graph does not have. It waits for a graph that has it: %s",
                 ledger.thread_id,
                 kept.get("store"),
@@ -153,6 +174,15 @@ class Promises:
             return False  # this very process has promised it, and is about to keep it
         store.writes.resubmit(Promise(write, row, ledger))
         return True
+
+    async def forget(self, ledger: Ledger, scope: Scope) -> None:
+        """Take back what was promised to a scope on a thread, and what the ledger says of it."""
+        for row in await ledger.scheduled():
+            kept = row.result if isinstance(row.result, Mapping) else {}
+            promise = kept.get("promise") or {}
+            config = promise.get("config") or {}
+            if scope.owned().items() <= config.items():
+                await ledger.amend(row, "failed", {"refused": "forgotten"})
 
     async def flush(self, thread_id: str) -> None:
         """Wait, but not for ever, until what this thread was promised has landed."""

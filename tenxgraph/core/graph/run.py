@@ -60,7 +60,7 @@ class Run:
         self._call: NodeCall | None = None
         """The node that is running."""
         self._log: PromiseLog | None = None
-        """What this step promises, if there is a long-term memory."""
+        """What this step promises to the long-term memory."""
         self._stopping = False
 
     @property
@@ -71,11 +71,23 @@ class Run:
     async def execute(self, given: Input) -> dict[str, Any]:
         """Run to the end, to a pause or to a stop, and return the output.
 
+        What was promised to the long-term memory on the way is waited for, if not for ever.
+
         Raises:
             StaleStateError: another run has committed on this thread. Nothing more of this one is
                 in it. A `RunInProgressError`: another run is at work on it.
             NodeError: a node raised, or took longer than `node_timeout`.
         """
+        thread_id = str(self._settings.config["thread_id"])
+        try:
+            await self._go(given)
+        except Exception:
+            await self._promises.flush(thread_id)
+            raise
+        await self._promises.flush(thread_id)
+        return self._output()
+
+    async def _go(self, given: Input) -> None:
         try:
             await self._begin(given)
             while self._state.execution_meta.status == "running":
@@ -96,8 +108,6 @@ class Run:
             raise
         finally:
             self._thread.close()
-        await self._promises.flush(str(self._settings.config["thread_id"]))
-        return self._output()
 
     def stop(self) -> None:
         """Cancel the node that is running, and end the run as stopped; from any thread."""

@@ -91,8 +91,19 @@ class ToolNode:
             "store": store,
             "emit": emit or _nowhere,
         }
-        outcomes = await _all(self._outcome(one, ledger, given) for one in asked)
+        queue = asyncio.Lock()  # fair: whoever comes first is let in first
+        outcomes = await _all(self._in_turn(one, ledger, given, queue) for one in asked)
         return [out.message(one.call) for out, one in zip(outcomes, asked, strict=True)]
+
+    async def _in_turn(
+        self, asked: Asked, ledger: Ledger, given: Mapping[str, Any], queue: asyncio.Lock
+    ) -> Outcome:
+        """The outcome of a call, after those of earlier calls where the tool's have an order."""
+        tool = self._tools.get(asked.call.name)
+        if tool is None or not tool.in_order:
+            return await self._outcome(asked, ledger, given)
+        async with queue:
+            return await self._outcome(asked, ledger, given)
 
     async def _outcome(self, asked: Asked, ledger: Ledger, given: Mapping[str, Any]) -> Outcome:
         current = asking.get()

@@ -44,7 +44,8 @@ class Tool:
         function: a function, sync or async, or an object with `__call__`. What it returns is told
             to the model, as it is if it is text and else as JSON. What it raises is told to the
             model as an error; a `ToolError` in its own words. If the function has an attribute
-            `as_error`, a function `(words) -> result`, errors are told as that says.
+            `as_error`, a function `(words) -> result`, errors are told as that says. If it has
+            `in_order = True`, calls of one message are carried out one after the other.
         name: what the model calls it; by default the function's name.
         description: what the model is told; by default the docstring.
         on_unknown: what happens if the process died while the tool ran, so that nobody knows
@@ -112,6 +113,11 @@ class Tool:
             )
             raise ToolError(message)
         return self._parameters.check(asked.args)
+
+    @property
+    def in_order(self) -> bool:
+        """Whether its calls of one message are carried out one after the other, as asked."""
+        return bool(getattr(self.function, "in_order", False))
 
     def as_error(self, told: str) -> Any:
         """An error as the model is told of it: in words, or as the function's own `as_error`."""

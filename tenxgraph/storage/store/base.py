@@ -10,10 +10,12 @@ from typing import Any, Self
 
 from tenxgraph._sync import sync_twin
 from tenxgraph.storage.store import writer_thread
-from tenxgraph.storage.store.new_record import checked_key, new_record
+from tenxgraph.storage.store.new_record import checked_key, checked_memories, new_record
 from tenxgraph.storage.store.pending import PendingWrites
+from tenxgraph.storage.store.pending_write import MissingMemoryError, PendingWrite
 from tenxgraph.storage.store.query import (
     Where,
+    checked_cursor,
     checked_limit,
     checked_query,
     checked_threshold,
@@ -114,10 +116,13 @@ class BaseStore(ABC):
         """Remember several texts at once, and return their ids in order.
 
         All are checked before the first is written. If a key occurs twice, the last one counts.
+        What was promised before to the scope of a memory with a key is waited for.
         """
         scope, provenance = Scope.of(config), Provenance.of(config)
         checked_write_mode(write_mode)
-        records = [new_record(scope, provenance, memory) for memory in memories]
+        records = [new_record(scope, provenance, memory) for memory in checked_memories(memories)]
+        if any(record.memory_key is not None for record in records):
+            await self.writes.flush(scope)
         return await self._asave(scope, records, write_mode) if records else []
 
     async def asearch(
@@ -177,6 +182,7 @@ class BaseStore(ABC):
         """
         scope = Scope.of(config)
         checked_limit(limit)
+        checked_cursor(cursor)
         await self.writes.flush(scope)
         return await self._apage(scope, limit, cursor)
 
@@ -191,23 +197,25 @@ class BaseStore(ABC):
         """Give a memory a new content. `False` if the scope has none of this id.
 
         With `write_mode="merge"` new metadata is laid over the old; `"replace"` drops the old.
+        What was promised before to this scope is waited for.
         """
         scope = Scope.of(config)
         text, new = checked_content(content), checked_metadata(metadata)
         checked_write_mode(write_mode)
+        await self.writes.flush(scope)
         old = await self._aone(scope, memory_id)
         if old is None:
             return False
-        merged = merged_metadata(old.metadata, new, write_mode)
-        updated = dataclasses.replace(
-            old, content=text, metadata=merged, updated_at=datetime.now(UTC)
-        )
-        await self._areplace(scope, updated)
+        await self._areplace(scope, _changed(old, text, new, write_mode, datetime.now(UTC)))
         return True
 
     async def adelete(self, config: Config, memory_id: str) -> bool:
-        """Delete a memory. `False` if the scope has none of this id."""
+        """Delete a memory. `False` if the scope has none of this id.
+
+        What was promised before to this scope is waited for.
+        """
         scope = Scope.of(config)
+        await self.writes.flush(scope)
         if await self._aone(scope, memory_id) is None:
             return False
         await self._aremove(scope, [memory_id])
@@ -220,6 +228,7 @@ class BaseStore(ABC):
         """
         scope = Scope.of(config)
         await self.writes.flush(scope)
+        self.writes.take_failures(scope)
         forgotten, cursor = 0, None
         while True:
             page = await self._apage(scope, _FORGET_PAGE, cursor)
@@ -229,6 +238,28 @@ class BaseStore(ABC):
             cursor = page.cursor
             if cursor is None:
                 return forgotten
+
+    async def carry_out(self, write: PendingWrite) -> None:
+        """Do what was promised, unless the memory has been changed since.
+
+        Raises:
+            MissingMemoryError: there is no such memory to update. To delete none is fine.
+        """
+        scope, asked_at = Scope.of(write.config), datetime.fromisoformat(write.asked_at)
+        if write.action == "store":
+            record = new_record(scope, Provenance.of(write.config), write.memory(), asked_at)
+            await self._asave(scope, [record], write.write_mode, keep_newer=True)
+            return
+        old = await self._aone(scope, str(write.memory_id))
+        if old is None and write.action == "update":
+            raise MissingMemoryError(f"There is no memory {write.memory_id!r}.")
+        if old is None or old.updated_at > asked_at:
+            return
+        if write.action == "delete":
+            await self._aremove(scope, [old.id])
+        else:
+            told = write.content, write.metadata, write.write_mode
+            await self._areplace(scope, _changed(old, *told, asked_at))
 
     async def aflush(self, config: Config | None = None, timeout: float | None = None) -> int:
         """Wait for the background writes, and return how many did not land in time.
@@ -274,9 +305,17 @@ class BaseStore(ABC):
 
     @abstractmethod
     async def _asave(
-        self, scope: Scope, records: list[MemorySearchResult], write_mode: WriteMode
+        self,
+        scope: Scope,
+        records: list[MemorySearchResult],
+        write_mode: WriteMode,
+        *,
+        keep_newer: bool = False,
     ) -> list[str]:
-        """Write new memories, or over those that have the same key; return their ids."""
+        """Write new memories, or over those that have the same key; return their ids.
+
+        With `keep_newer` a memory that has been updated later than its record stays.
+        """
 
     @abstractmethod
     async def _asearch(
@@ -306,3 +345,14 @@ class BaseStore(ABC):
 
     async def _aclose(self) -> None:  # noqa: B027 - a store need not have opened anything
         """Close what this store has opened."""
+
+
+def _changed(
+    old: MemorySearchResult,
+    content: str,
+    metadata: Mapping[str, Any],
+    write_mode: WriteMode,
+    at: datetime,
+) -> MemorySearchResult:
+    merged = merged_metadata(old.metadata, metadata, write_mode)
+    return dataclasses.replace(old, content=content, metadata=merged, updated_at=at)

@@ -6,6 +6,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 from tenxgraph._optional import require
+from tenxgraph.core.exceptions import StoreError
 from tenxgraph.storage.store.base import BaseStore
 from tenxgraph.storage.store.mem0_connection import Mem0Config, Mem0Connection, Memory
 from tenxgraph.storage.store.query import Where
@@ -68,10 +69,16 @@ class Mem0Store(BaseStore):
         await self._mem0.run(lambda mem0: mem0)
 
     async def _asave(
-        self, scope: Scope, records: list[MemorySearchResult], write_mode: WriteMode
+        self,
+        scope: Scope,
+        records: list[MemorySearchResult],
+        write_mode: WriteMode,
+        *,
+        keep_newer: bool = False,
     ) -> list[str]:
         def save(mem0: Memory) -> list[str]:
-            return [self._save(mem0, self._in_app(scope), one, write_mode) for one in records]
+            own = self._in_app(scope)
+            return [self._save(mem0, own, one, write_mode, keep_newer) for one in records]
 
         return await self._mem0.run(save)
 
@@ -101,6 +108,11 @@ class Mem0Store(BaseStore):
         filters = _filters(self._in_app(scope), {})
         # Mem0 has no cursors, so a page is cut from the whole.
         listed = await self._mem0.run(lambda mem0: mem0.get_all(filters=filters, top_k=_EVERYTHING))
+        if len(listed["results"]) >= _EVERYTHING:
+            raise StoreError(
+                f"There are {_EVERYTHING:,} memories or more, which is more than Mem0 lists. Name "
+                "a narrower scope, or use a QdrantStore."
+            )
         memories = sorted(map(_memory, listed["results"]), key=lambda memory: memory.id)
         rest = [memory for memory in memories if memory.id > (cursor or "")]
         page = rest[:limit]
@@ -109,7 +121,9 @@ class Mem0Store(BaseStore):
     async def _areplace(self, scope: Scope, record: MemorySearchResult) -> None:
         await self._mem0.run(
             lambda mem0: mem0.update(
-                record.id, text=record.content, metadata={"metadata": record.metadata}
+                record.id,
+                text=record.content,
+                metadata={"metadata": record.metadata, "asked_at": record.updated_at.isoformat()},
             )
         )
 
@@ -127,14 +141,19 @@ class Mem0Store(BaseStore):
         return Scope(scope.user_id, scope.agent_id, scope.app_id or self._app_id)
 
     def _save(
-        self, mem0: Memory, scope: Scope, record: MemorySearchResult, write_mode: WriteMode
+        self,
+        mem0: Memory,
+        scope: Scope,
+        record: MemorySearchResult,
+        write_mode: WriteMode,
+        keep_newer: bool,
     ) -> str:
         if not is_derived_id(record.id):
             return _insert(mem0, scope, record, None)
         key = record.memory_key
         derived = record.id if key is None else scope.id_for("key", key)
         with self._keyed:
-            return _save_derived(mem0, scope, record, derived, write_mode)
+            return _save_derived(mem0, scope, record, derived, write_mode, keep_newer)
 
 
 def _save_derived(
@@ -143,12 +162,15 @@ def _save_derived(
     record: MemorySearchResult,
     derived: str,
     write_mode: WriteMode,
+    keep_newer: bool,
 ) -> str:
     """Write the one memory that a key may have, and remove what another process added beside it."""
     existing = _derived(mem0, scope, derived)
     if not existing:
         _insert(mem0, scope, record, derived)
-    elif record.memory_key is not None:
+    elif record.memory_key is not None and not (
+        keep_newer and existing[0].updated_at > record.updated_at
+    ):
         metadata = merged_metadata(existing[0].metadata, record.metadata, write_mode)
         labels = _labels(scope, record, derived) | {"metadata": metadata}
         del labels["created_at"]
@@ -188,6 +210,8 @@ def _labels(scope: Scope, record: MemorySearchResult, derived: str | None) -> di
     return {
         "owner": scope.user_id or "",
         "created_at": record.created_at.isoformat(),
+        # Mem0 dates a change by when it was made, and not by when it was asked for.
+        "asked_at": record.updated_at.isoformat(),
         "metadata": record.metadata,
         **{name: value for name, value in texts.items() if value is not None},
     }
@@ -207,6 +231,7 @@ def _memory(item: Mapping[str, Any]) -> MemorySearchResult:
     texts = {name: told[name] for name in _LABELS if told.get(name)}
     texts["memory_type"] = MemoryType.parse(texts.get("memory_type")).value
     created = _time(item.get("created_at"))
+    updated = told.get("asked_at") or item.get("updated_at")
     return MemorySearchResult(
         id=str(item["id"]),
         content=str(item["memory"]),
@@ -214,7 +239,7 @@ def _memory(item: Mapping[str, Any]) -> MemorySearchResult:
         user_id=item.get("user_id") or None,
         metadata=told.get("metadata") or {},
         created_at=created,
-        updated_at=_time(item.get("updated_at")) if item.get("updated_at") else created,
+        updated_at=_time(updated) if updated else created,
         **(texts | ({"agent_id": item["agent_id"]} if item.get("agent_id") else {})),
     )
 

@@ -97,7 +97,8 @@ class MemoryConfig(BaseModel):
         self, scope: UserMemoryConfig | AgentMemoryConfig, compiled: BaseStore | None
     ) -> BaseStore | None:
         """Where a scope's memories are: its own store, this one's, or the graph's."""
-        return scope.store or self.store or compiled
+        named = (scope.store, self.store)
+        return next((store for store in named if store is not None), compiled)
 
     def stores(self) -> list[BaseStore]:
         """Every store that is named here."""

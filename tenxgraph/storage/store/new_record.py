@@ -1,6 +1,7 @@
 """How a memory that is to be stored becomes a record: checked, named, and dated."""
 
 import uuid
+from collections.abc import Iterable
 from datetime import UTC, datetime
 
 from tenxgraph.storage.store.records import (
@@ -13,20 +14,22 @@ from tenxgraph.storage.store.records import (
 )
 from tenxgraph.storage.store.scope import Provenance, Scope
 
-__all__ = ["checked_category", "checked_key", "new_record"]
+__all__ = ["checked_category", "checked_key", "checked_memories", "new_record"]
 
 
-def new_record(scope: Scope, provenance: Provenance, new: NewMemory) -> MemorySearchResult:
+def new_record(
+    scope: Scope, provenance: Provenance, new: NewMemory, at: datetime | None = None
+) -> MemorySearchResult:
     """The record of a new memory; `ValueError` says what of it cannot be kept.
 
     Its id is made of its key where it has one, and is a random one otherwise.
     """
-    now = datetime.now(UTC)
+    now = datetime.now(UTC) if at is None else at
     key = None if new.memory_key in (None, "") else checked_key(new.memory_key)
     if key is not None:
         memory_id = scope.id_for("key", key)
     elif new.idempotency_key:
-        memory_id = scope.id_for("write", new.idempotency_key)
+        memory_id = scope.id_for("write", _checked_repeat(new.idempotency_key))
     else:
         memory_id = str(uuid.uuid4())
     return MemorySearchResult(
@@ -54,6 +57,22 @@ def checked_key(key: object) -> str:
     if not isinstance(key, str) or not key.strip():
         raise ValueError(f"`memory_key` must be text, such as 'favorite_language', not {key!r}.")
     return checked_text(key, "memory_key")
+
+
+def checked_memories(memories: object) -> list[NewMemory]:
+    """The memories, or `ValueError` if something among them is none."""
+    checked: list[NewMemory] = []
+    for one in memories if isinstance(memories, Iterable) else (memories,):
+        if not isinstance(one, NewMemory):
+            raise ValueError(f"`memories` must be a list of NewMemory, not of {one!r}.")
+        checked.append(one)
+    return checked
+
+
+def _checked_repeat(key: object) -> str:
+    if not isinstance(key, str):
+        raise ValueError(f"`idempotency_key` must be text, not {key!r}.")
+    return checked_text(key, "idempotency_key")
 
 
 def checked_category(category: object) -> str:

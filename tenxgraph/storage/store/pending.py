@@ -62,6 +62,21 @@ class WriteStats:
     failed: int = 0
 
 
+_Promised = tuple[PendingWrite, KeptWrite | None]
+
+
+@dataclass(frozen=True, slots=True)
+class _Place:
+    """A write's place in the order, taken before it is known whether it will be promised."""
+
+    promised: "Future[_Promised | None]"
+    done: "Future[None]"
+
+    def leave(self) -> None:
+        """Let those behind come forward."""
+        self.promised.set_result(None)
+
+
 class PendingWrites:
     """The background writes of one store.
 
@@ -96,18 +111,36 @@ class PendingWrites:
         """Promise a write: once this returns, it is carried out, or its failure is made known."""
         while len(self._open) >= self._limit:
             await self._wait(list(self._open)[:1], None)
-        kept = None if log is None else await log.keep(write, self._store)
-        self._begin(write if kept is None else kept.write, kept)
+        # Its place comes before the log, which takes its time: calls that follow come after it.
+        place = self._take_place(write)
+        try:
+            kept = None if log is None else await log.keep(write, self._store)
+        except BaseException:
+            place.leave()
+            raise
+        if kept is None:
+            self._promise(place, write, None)
+        elif kept.is_new:
+            self._promise(place, kept.write, kept)
+        else:
+            place.leave()
 
     def resubmit(self, kept: KeptWrite) -> None:
         """Carry out a write that a log has kept, in another process perhaps."""
-        self._begin(kept.write, kept)
+        self._promise(self._take_place(kept.write), kept.write, kept)
 
-    def _begin(self, write: PendingWrite, kept: KeptWrite | None) -> None:
+    def _take_place(self, write: PendingWrite) -> "_Place":
+        promised: Future[_Promised | None] = Future()
+        done = writer_thread.run(self._in_its_turn(write, promised))
+        self._open[done] = write
+        done.add_done_callback(self._done)
+        return _Place(promised, done)
+
+    def _promise(self, place: "_Place", write: PendingWrite, kept: KeptWrite | None) -> None:
         self.stats.scheduled += 1
-        future = writer_thread.run(self._carry_out(write, kept))
-        self._open[future] = write
-        future.add_done_callback(self._done)
+        if place.done in self._open:
+            self._open[place.done] = write
+        place.promised.set_result((write, kept))
 
     async def flush(self, scope: Scope | None = None, timeout: float | None = None) -> int:
         """Wait for the writes that were submitted so far.
@@ -150,8 +183,14 @@ class PendingWrites:
         if future.cancelled() and write is not None:
             self._fail(FailedWrite(write, "cancelled"))
 
+    async def _in_its_turn(self, write: PendingWrite, promised: "Future[_Promised | None]") -> None:
+        async with self._turn(write):
+            promise = await asyncio.wrap_future(promised)
+            if promise is not None:
+                await self._carry_out(*promise)
+
     async def _carry_out(self, write: PendingWrite, kept: KeptWrite | None) -> None:
-        async with self._turn(write), self._slots:
+        async with self._slots:
             reason, final = await self._attempts(write)
         if reason is None:
             self.stats.landed += 1
@@ -183,8 +222,8 @@ class PendingWrites:
         for delay in (*_RETRY_DELAYS, None):
             try:
                 async with asyncio.timeout(_ATTEMPT_TIMEOUT):
-                    await write.apply(self._store)
-            except (ValueError, TypeError, MissingMemoryError) as error:
+                    await self._store.carry_out(write)
+            except (ValueError, MissingMemoryError) as error:
                 return _reason(error), True
             except StoreMismatchError as error:
                 return _reason(error), False  # it can land once somebody has mended that

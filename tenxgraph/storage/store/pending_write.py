@@ -1,10 +1,12 @@
 """A write that was promised, and where promises are kept that outlive the process."""
 
-from dataclasses import asdict, dataclass, field, replace
+import hashlib
+from dataclasses import asdict, dataclass, field
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Literal, Protocol
 
 from tenxgraph.core.exceptions import StoreError
-from tenxgraph.storage.store.records import WriteMode
+from tenxgraph.storage.store.records import NewMemory, WriteMode
 from tenxgraph.storage.store.scope import Scope
 
 if TYPE_CHECKING:
@@ -35,6 +37,8 @@ class PendingWrite:
         memory_id: for `update` and `delete`.
         write_mode: for `store` and `update`.
         idempotency_key: carrying the write out twice under one key makes one memory.
+        asked_at: when it was promised, in ISO 8601. A memory that has been changed since then is
+            left as it is.
     """
 
     action: Literal["store", "update", "delete"]
@@ -47,14 +51,11 @@ class PendingWrite:
     memory_id: str | None = None
     write_mode: WriteMode = "merge"
     idempotency_key: str | None = None
+    asked_at: str = field(default_factory=lambda: datetime.now(UTC).isoformat())
 
     def as_json(self) -> dict[str, Any]:
         """The write as a dict of JSON values; `PendingWrite(**data)` reads it back."""
         return asdict(self)
-
-    def under(self, key: str) -> "PendingWrite":
-        """The same write, under this idempotency key if it has none of its own."""
-        return self if self.idempotency_key is not None else replace(self, idempotency_key=key)
 
     @property
     def scope(self) -> Scope:
@@ -68,29 +69,21 @@ class PendingWrite:
 
     def __str__(self) -> str:
         named = {"memory_key": self.memory_key, "memory_id": self.memory_id, **self.config}
-        return " ".join([self.action, *(f"{k}={v!r}" for k, v in named.items() if v is not None)])
+        told = [f"{name}={value!r}" for name, value in named.items() if value is not None]
+        # What it says is private; which of several it was should be possible to find out.
+        digest = hashlib.sha256(self.content.encode()).hexdigest()[:12]
+        return " ".join([self.action, *told, f"sha256={digest}", f"asked_at={self.asked_at}"])
 
-    async def apply(self, store: "BaseStore") -> None:
-        """Carry it out. `MissingMemoryError`: no such memory to update; to delete none is fine."""
-        if self.action == "delete":
-            await store.adelete(self.config, str(self.memory_id))
-        elif self.action == "update":
-            updated = await store.aupdate(
-                self.config, str(self.memory_id), self.content, self.metadata, self.write_mode
-            )
-            if not updated:
-                raise MissingMemoryError(f"There is no memory {self.memory_id!r}.")
-        else:
-            await store.astore(
-                self.config,
-                self.content,
-                self.memory_type,
-                self.category,
-                self.metadata,
-                memory_key=self.memory_key,
-                idempotency_key=self.idempotency_key,
-                write_mode=self.write_mode,
-            )
+    def memory(self) -> NewMemory:
+        """What is to be kept, for `store`."""
+        return NewMemory(
+            content=self.content,
+            memory_type=self.memory_type,
+            category=self.category,
+            metadata=self.metadata,
+            memory_key=self.memory_key,
+            idempotency_key=self.idempotency_key,
+        )
 
 
 class KeptWrite(Protocol):
@@ -98,6 +91,9 @@ class KeptWrite(Protocol):
 
     write: PendingWrite
     """What is carried out."""
+
+    is_new: bool
+    """Whether it was not kept before. What was has landed, or is carried out by whoever kept it."""
 
     async def landed(self) -> None:
         """The store has it: the write need not be carried out again."""

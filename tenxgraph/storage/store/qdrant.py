@@ -1,8 +1,9 @@
 """A store in Qdrant: a folder of this machine, a server, or Qdrant Cloud."""
 
 import asyncio
+import json
 import os
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 from tenxgraph._optional import require
@@ -23,8 +24,11 @@ if TYPE_CHECKING:
 __all__ = ["QdrantStore", "create_local_qdrant_store", "create_remote_qdrant_store"]
 
 _INDEXED = ("user_id", "agent_id", "app_id", *FILTER_FIELDS)
-# A point of 3,072 numbers is about 64 kB of JSON; Qdrant refuses requests beyond 32 MB.
+# Qdrant refuses requests beyond 32 MB. A number of a vector is about 20 bytes of JSON; a text may
+# need six for a character.
 _POINTS_PER_REQUEST = 256
+_BYTES_PER_REQUEST = 24 * 2**20
+_BYTES_PER_NUMBER = 22
 
 
 class QdrantStore(VectorStore):
@@ -153,8 +157,8 @@ class QdrantStore(VectorStore):
             models.PointStruct(id=record.id, vector=vector, payload=payload_of(record))
             for record, vector in zip(records, vectors, strict=True)
         ]
-        for start in range(0, len(points), _POINTS_PER_REQUEST):
-            await self._call("upsert", points=points[start : start + _POINTS_PER_REQUEST])
+        for batch in _batches(points):
+            await self._call("upsert", points=batch)
 
     async def _anearest(
         self, scope: Scope, vector: list[float], where: Where, limit: int
@@ -201,6 +205,22 @@ class QdrantStore(VectorStore):
 
     async def _call(self, method: str, **arguments: Any) -> Any:
         return await self._connection.call(method, collection_name=self._collection, **arguments)
+
+
+def _batches(points: "list[models.PointStruct]") -> "Iterator[list[models.PointStruct]]":
+    """The points in as many requests as Qdrant takes them in."""
+    batch: list[models.PointStruct] = []
+    size = 0
+    for point in points:
+        numbers = point.vector if isinstance(point.vector, list) else ()
+        own = len(json.dumps(point.payload)) + len(numbers) * _BYTES_PER_NUMBER
+        if batch and (len(batch) == _POINTS_PER_REQUEST or size + own > _BYTES_PER_REQUEST):
+            yield batch
+            batch, size = [], 0
+        batch.append(point)
+        size += own
+    if batch:
+        yield batch
 
 
 def create_local_qdrant_store(

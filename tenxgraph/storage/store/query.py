@@ -3,12 +3,14 @@
 from collections.abc import Mapping
 from typing import Any
 
-from tenxgraph.storage.store.records import MemorySearchResult, checked_text
+from tenxgraph.storage.store.records import MemorySearchResult, MemoryType, checked_text
+from tenxgraph.storage.store.scope import is_memory_id
 
 __all__ = [
     "FILTER_FIELDS",
     "MAX_LIMIT",
     "Where",
+    "checked_cursor",
     "checked_limit",
     "checked_query",
     "checked_threshold",
@@ -27,6 +29,12 @@ def checked_limit(limit: object) -> int:
     if isinstance(limit, bool) or not isinstance(limit, int) or not 1 <= limit <= MAX_LIMIT:
         raise ValueError(f"`limit` must be a whole number from 1 to {MAX_LIMIT}, not {limit!r}.")
     return limit
+
+
+def checked_cursor(cursor: object) -> None:
+    """`ValueError` if it is no cursor: every page's is the id of a memory."""
+    if cursor is not None and not is_memory_id(cursor):
+        raise ValueError(f"`cursor` must be the `cursor` of an earlier page, not {cursor!r}.")
 
 
 def checked_threshold(score_threshold: float | None) -> float:
@@ -59,6 +67,11 @@ def conditions(
     """
     asked: dict[str, Any] = {"memory_type": memory_type, "category": category}
     asked = {name: value for name, value in asked.items() if value is not None}
+    known = MemoryType.known(memory_type)
+    if known is not None:
+        asked["memory_type"] = known.value  # as it was stored, whatever the case
+    if filters is not None and not isinstance(filters, Mapping):
+        raise ValueError(f"`filters` must be a dict, not {type(filters).__name__}.")
     for name, value in (filters or {}).items():
         if name not in FILTER_FIELDS:
             raise ValueError(

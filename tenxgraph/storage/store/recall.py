@@ -2,7 +2,7 @@
 
 import json
 import logging
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -52,6 +52,10 @@ class Caller:
         """Someone in a scope, which is looked up once it is clear that there is a store."""
         if store is None:
             raise ValueError(_NO_STORE)
+        if not isinstance(store, BaseStore):
+            raise ValueError(f"`store` must be a BaseStore, not {type(store).__name__}.")
+        if config is not None and not isinstance(config, Mapping):
+            raise ValueError(f"`config` must be a dict, not {type(config).__name__}.")
         told = dict(config or {})
         if tool_call_id is not None:
             told["tool_call_id"] = tool_call_id

@@ -42,13 +42,13 @@ MemoryTool = Callable[..., Awaitable[str]]
 T = TypeVar("T", bound=MemoryTool)
 
 
-def _answers_in_json(tool: T) -> T:
-    """Let arguments that do not fit be answered in JSON, too."""
-    vars(tool)["as_error"] = error_in_json
+def _told_to_the_graph(tool: T) -> T:
+    """Say to a `ToolNode`: errors are told in JSON, and calls of one message are in order."""
+    vars(tool).update(as_error=error_in_json, in_order=True)
     return tool
 
 
-@_answers_in_json
+@_told_to_the_graph
 async def memory_tool(  # noqa: PLR0913, D417 - the model reads this
     action: str = "search",
     query: str = "",
@@ -128,7 +128,7 @@ def bind_user_memory(memory: MemoryConfig) -> MemoryTool:
     """A `user_memory_tool` with the store, scope, labels and limits of a `MemoryConfig`."""
     settings = memory.user_memory
 
-    @_answers_in_json
+    @_told_to_the_graph
     async def user_memory_tool(  # noqa: PLR0913, D417 - the model reads this
         action: str = "search",
         text: str = "",
@@ -190,7 +190,7 @@ def bind_agent_memory(memory: MemoryConfig) -> MemoryTool:
     """An `agent_memory_tool` with the store, scope, labels and limits of a `MemoryConfig`."""
     settings = memory.agent_memory
 
-    @_answers_in_json
+    @_told_to_the_graph
     async def agent_memory_tool(  # noqa: D417 - the model reads this
         query: str,
         memory_type: str | None = None,

@@ -35,19 +35,28 @@ class VectorStore(BaseStore):
         self.embedding = embedding
 
     async def _asave(
-        self, scope: Scope, records: list[MemorySearchResult], write_mode: WriteMode
+        self,
+        scope: Scope,
+        records: list[MemorySearchResult],
+        write_mode: WriteMode,
+        *,
+        keep_newer: bool = False,
     ) -> list[str]:
         await self.asetup()
         latest = {record.id: record for record in records}
+        # Before what is there is looked at: an embedding may take seconds, in which it changes.
+        made = await self._vectors([record.content for record in latest.values()])
+        vectors = dict(zip(latest, made, strict=True))
         named = [memory_id for memory_id in latest if is_derived_id(memory_id)]
         for old in await self._aload(named) if named else []:
-            if latest[old.id].memory_key is None:
-                del latest[old.id]  # the repeat of a write that has landed
+            new = latest[old.id]
+            repeated = new.memory_key is None  # a write that has landed
+            if repeated or (keep_newer and old.updated_at > new.updated_at):
+                del latest[old.id]
             else:
-                latest[old.id] = _over(old, latest[old.id], write_mode)
+                latest[old.id] = _over(old, new, write_mode)
         if latest:
-            vectors = await self._vectors([record.content for record in latest.values()])
-            await self._aupsert(list(latest.values()), vectors)
+            await self._aupsert(list(latest.values()), [vectors[one] for one in latest])
         return [record.id for record in records]
 
     async def _asearch(
@@ -76,22 +85,26 @@ class VectorStore(BaseStore):
         try:
             vectors = await self.embedding.aembed_batch(texts)
             dimension = await self.embedding.adimension()
-        except (StoreError, ValueError):
+            self._check_number(vectors, texts)
+            for vector in vectors:
+                self._check(vector, dimension)
+        except StoreError:
             raise
         except Exception as error:
-            # An embedding is the user's own code and its service's client: anything may come.
+            # An embedding is the user's own code and its service's client: anything may come, and
+            # a text that has been checked is nothing that it could rightly refuse for good.
             raise StoreError(
                 f"The embedding {self.embedding.model!r} is unavailable. "
                 f"{type(error).__name__}: {error}"
             ) from error
+        return vectors
+
+    def _check_number(self, vectors: Sequence[object], texts: Sequence[str]) -> None:
         if len(vectors) != len(texts):
             raise StoreError(
                 f"The embedding {self.embedding.model!r} returned {len(vectors)} vectors for "
                 f"{len(texts)} texts. Nothing was written."
             )
-        for vector in vectors:
-            self._check(vector, dimension)
-        return vectors
 
     def _check(self, vector: Sequence[float], dimension: int) -> None:
         if len(vector) != dimension:

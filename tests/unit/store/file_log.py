@@ -10,6 +10,8 @@ from tenxgraph.storage.store.pending_write import PENDING_LOG_KEY, PendingWrite
 class FileWrite:
     """One promise in a file, gone when it is kept."""
 
+    is_new = True
+
     def __init__(self, file: Path, write: PendingWrite, log: "FileLog") -> None:
         self.write = write
         self._file = file

@@ -188,6 +188,17 @@ async def test_missing_vectors_are_noticed(
     await embedding.aclose()
 
 
+@pytest.mark.parametrize("answer", [{}, {"data": None}, {"data": [{"index": 0}]}, {"data": ["x"]}])
+async def test_an_answer_that_is_no_embedding_is_a_store_error(
+    server: OpenAIServer, monkeypatch: pytest.MonkeyPatch, answer: dict[str, Any]
+) -> None:
+    monkeypatch.setattr(OpenAIServer, "reply", lambda _server, _request: answer)
+    embedding = OpenAIEmbedding(api_key="k", base_url=server.base_url, max_retries=0)
+    with pytest.raises(StoreError):
+        await embedding.aembed("x")
+    await embedding.aclose()
+
+
 def test_the_sync_twins_do_the_same(embedding: OpenAIEmbedding) -> None:
     assert embedding.embed("x") == embedding.embed_batch(["x"])[0]
 

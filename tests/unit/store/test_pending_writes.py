@@ -287,6 +287,74 @@ async def test_a_slow_attempt_is_given_up_and_repeated(monkeypatch: pytest.Monke
     assert store.writes.stats.retried == 2
 
 
+async def test_a_log_that_takes_its_time_changes_neither_the_order_nor_the_bound(
+    tmp_path: Path,
+) -> None:
+    class Uneven(FileLog):
+        async def keep(self, write: PendingWrite, store: BaseStore) -> FileWrite:
+            await asyncio.sleep(0.05 if write.content == "0" else 0)
+            return await super().keep(write, store)
+
+    alice = Uneven(tmp_path).config(**ALICE)
+    store = InMemoryStore(HashEmbedding())
+    store.writes._limit = 5
+    most = 0
+
+    async def put(number: int) -> None:
+        nonlocal most
+        await tool(store, action="store", content=str(number), memory_key="n", config=alice)
+        most = max(most, len(store.writes))
+
+    await asyncio.gather(*(put(number) for number in range(30)))
+    assert await contents(store) == ["29"]
+    assert most <= 5
+
+
+async def test_what_the_log_could_not_keep_leaves_its_place() -> None:
+    class Refusing(FileLog):
+        async def keep(self, write: PendingWrite, store: BaseStore) -> FileWrite:
+            raise TransientStorageError("the ledger is away")
+
+    store = InMemoryStore(HashEmbedding())
+    alice = Refusing(Path()).config(**ALICE)
+    told = await tool(store, action="store", content="x", memory_key="n", config=alice)
+    assert "the ledger is away" in told["error"]
+    await tool(store, action="store", content="y", memory_key="n")
+    assert await contents(store) == ["y"]
+
+
+@pytest.mark.parametrize("change", ["store", "update", "delete"])
+async def test_a_change_by_hand_comes_after_what_was_promised_before(change: str) -> None:
+    store = InMemoryStore(Slow(0.1))
+    memory_id = await store.astore(ALICE, "old", memory_key="n")
+    await tool(store, action="store", content="promised", memory_key="n")
+    if change == "store":
+        await store.astore(ALICE, "by hand", memory_key="n")
+    elif change == "update":
+        await store.aupdate(ALICE, memory_id, "by hand")
+    else:
+        await store.adelete(ALICE, memory_id)
+    assert await contents(store) == ([] if change == "delete" else ["by hand"])
+
+
+@pytest.mark.usefixtures("quick_retries")
+@pytest.mark.parametrize("rubbish", [ValueError("no JSON"), TypeError("None"), KeyError("data")])
+async def test_what_an_embedding_answers_once_is_no_reason_to_give_up(rubbish: Exception) -> None:
+    class Rubbish(HashEmbedding):
+        answered = False
+
+        async def aembed_batch(self, texts: Sequence[str]) -> list[list[float]]:
+            if not self.answered:
+                self.answered = True
+                raise rubbish
+            return await super().aembed_batch(texts)
+
+    store = InMemoryStore(Rubbish())
+    await tool(store, action="store", content="likes tea")
+    assert await contents(store) == ["likes tea"]
+    assert store.writes.stats.retried == 1
+
+
 async def test_calls_of_one_turn_with_one_key_make_one_memory() -> None:
     store = InMemoryStore(Slow(0.01))
     await asyncio.gather(

@@ -6,6 +6,7 @@ import sys
 import time
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import pytest
 from qdrant_client import QdrantClient, models
@@ -241,3 +242,21 @@ def test_the_package_imports_without_any_vendor() -> None:
         [sys.executable, "-W", "error", "-c", script], capture_output=True, text=True, check=False
     )
     assert (done.stdout, done.stderr) == ("likes tea\n", "")
+
+
+async def test_no_request_is_larger_than_qdrant_takes(monkeypatch: pytest.MonkeyPatch) -> None:
+    sizes: list[int] = []
+    call = QdrantStore._call
+
+    async def measured(self: QdrantStore, method: str, **arguments: Any) -> Any:
+        if method == "upsert":
+            sizes.append(sum(len(point.model_dump_json()) for point in arguments["points"]))
+        return await call(self, method, **arguments)
+
+    monkeypatch.setattr(QdrantStore, "_call", measured)
+    text = "é " * 2**20
+    async with QdrantStore(Fixed({text: [1.0, 0.0]}), path=":memory:") as store:
+        await store.astore_many(ALICE, [NewMemory(content=text) for _ in range(30)])
+        assert len(await store.aget_all(ALICE)) == 30
+    assert len(sizes) > 1
+    assert max(sizes) < 32 * 10**6

@@ -128,9 +128,11 @@ class OpenAIEmbedding(BaseEmbedding):
                 response = await create()
             else:
                 response = await create(dimensions=self._requested)
-        except OpenAIError as error:
+            data = sorted(response.data, key=lambda item: item.index)
+            vectors = [list(item.embedding) for item in data]
+        except (OpenAIError, ValueError, TypeError, AttributeError) as error:
+            # The latter: something answered that is no embedding service, or only half of one.
             raise StoreError(self._explained(error)) from error
-        vectors = [item.embedding for item in sorted(response.data, key=lambda item: item.index)]
         if len(vectors) != len(texts):
             raise StoreError(
                 f"{self!r} got {len(vectors)} vectors for {len(texts)} texts; none was used."

@@ -19,9 +19,10 @@ _DIMENSION = 256
 class WordLlamaEmbedding(BaseEmbedding):
     """Embeds with WordLlama, whose model of word vectors is part of its package.
 
-    It knows that a car is an automobile, takes about a millisecond a text, and needs nothing but
-    numpy. It is blind to the order of words, so "dog bites man" and "man bites dog" are the same
-    to it. Meant for trying things out and for small offline applications.
+    It knows that a car is an automobile, takes about a millisecond a text, and needs numpy and a
+    tokenizer, but no deep-learning framework. It is blind to the order of words, so "dog bites man"
+    and "man bites dog" are the same to it. Meant for trying things out and for small offline
+    applications.
 
     Raises:
         ImportError: the package `wordllama` is not installed.
