@@ -90,6 +90,18 @@ async def test_an_entry_that_a_crash_left_behind_is_seen_through(pg: Pg, redis_c
     assert len(result["state"].context) == 6
 
 
+async def test_a_pause_that_is_over_is_not_heard_again(pg: Pg, redis_client: Any) -> None:
+    app = chain(ask, one, checkpointer=pg)
+    await app.ainvoke("pay", config(run_id="r"))
+    (key,) = await redis_client.keys(f"{pg._prefix}state_cache:t:u")
+    old = await redis_client.get(key)
+    await app.ainvoke({"resume": "yes"}, config())
+    await redis_client.set(key, old)
+    result = await app.ainvoke("pay", config(run_id="r"))
+    assert result["interrupts"] == []
+    assert said(result["messages"]) == ["assistant: you said yes", "assistant: 1"]
+
+
 async def test_redis_may_go_away_while_a_run_goes_on(postgres_dsn: str) -> None:
     with RedisServer() as server:
         pg: Pg = PgCheckpointer(postgres_dsn, redis_url=server.url())

@@ -6,6 +6,7 @@ from typing import Any
 from uuid import uuid4
 
 from tenxgraph.core.exceptions import GraphError, PendingInterruptError
+from tenxgraph.core.graph import answer
 from tenxgraph.core.graph.interrupts import answers_to
 from tenxgraph.core.graph.ledger import Ledger
 from tenxgraph.core.graph.plan import Plan
@@ -106,24 +107,22 @@ async def open_run(
         message = f"Thread {settings.config['thread_id']!r} is not waiting for an answer."
         raise GraphError(message)
     if _goes_on(meta, given, settings):
-        messages = [] if settings.run_id == meta.run_id else given.messages
+        messages = [] if answer.is_of(settings.run_id, meta) else given.messages
         if messages and not given.has_answer:
             stored = await settled(stored, ledger)
-        return _resumed(plan, stored, given, messages)
+        return _resumed(plan, stored, given, settings, messages)
     return await _new_run(await settled(stored, ledger), given, settings, first_node)
 
 
-def is_done(stored: AgentState, settings: Settings) -> bool:
-    """Whether this very run has ended already, and is only asked for once more.
+def is_done(stored: AgentState, given: Input, settings: Settings) -> bool:
+    """Whether this very call has its answer already, be it a pause, and only asks once more.
 
     A client that lost the answer tries again under the same `run_id`: nothing runs twice for it.
     """
     meta = stored.execution_meta
-    return (
-        meta.status == "completed"
-        and settings.run_id is not None
-        and settings.run_id == meta.run_id
-    )
+    if not answer.is_of(settings.run_id, meta):
+        return False
+    return meta.status == "completed" or (meta.status == "interrupted" and not given.has_answer)
 
 
 def _goes_on(meta: ExecutionState, given: Input, settings: Settings) -> bool:
@@ -133,12 +132,16 @@ def _goes_on(meta: ExecutionState, given: Input, settings: Settings) -> bool:
     if meta.status == "interrupted":
         return given.has_answer
     # A retry under the run's own id is that run, whatever it brings along again.
-    return meta.status == "running" or not given.messages or settings.run_id == meta.run_id
+    return meta.status == "running" or not given.messages or answer.is_of(settings.run_id, meta)
 
 
-def _resumed(plan: Plan, stored: AgentState, given: Input, messages: list[Message]) -> Opening:
+def _resumed(
+    plan: Plan, stored: AgentState, given: Input, settings: Settings, messages: list[Message]
+) -> Opening:
     meta = stored.execution_meta
     plan.node(meta.current_node)
+    if meta.status == "interrupted" or not answer.is_of(settings.run_id, meta):
+        meta = answer.called(meta, settings.run_id)
     joined = join(join(stored, dict(given.fields)).state, messages)
     answers = meta.answers
     if given.has_answer and meta.interrupts:
@@ -155,8 +158,8 @@ async def _new_run(
 ) -> Opening:
     joined = join(join(state, dict(given.fields)).state, given.messages)
     node = await first_node(joined.state)
-    meta = ExecutionState(
-        current_node=node, status="running", run_id=settings.run_id or uuid4().hex
-    )
+    run_id = settings.run_id or uuid4().hex
+    meta = ExecutionState(current_node=node, status="running", run_id=run_id)
+    meta = answer.called(meta, run_id)
     state = joined.state.model_copy(update={"execution_meta": meta})
     return Opening(state, node, given.messages, is_new=True)

@@ -15,6 +15,7 @@ from tenxgraph.core.exceptions import (
     TenxGraphError,
 )
 from tenxgraph.core.graph import lease, pauses
+from tenxgraph.core.graph.answer import extended, message_ids
 from tenxgraph.core.graph.chunks import Chunk, Emit
 from tenxgraph.core.graph.command import Command
 from tenxgraph.core.graph.edges import END, START
@@ -128,14 +129,15 @@ class Run:
             if not self._thread.from_cache:
                 raise
             await self._claim(await self._thread.read_past_cache(), given)
+        await self._recall()
         if self._thread.stop_requested:
             # It was meant for an earlier run.
             await self._thread.clear_stop_request()
 
     async def _claim(self, stored: AgentState | None, given: Input) -> None:
         """Begin, also where a run was at work that is over, or has not been heard of in time."""
-        if stored is not None and is_done(stored, self._settings):
-            self._take_over_result(stored)
+        if stored is not None and is_done(stored, given, self._settings):
+            await self._repeat(stored, given)
             return
         try:
             await self._open(stored, given)
@@ -146,14 +148,20 @@ class Run:
             self._thread.take_over(busy)
             await self._open(stored, given)
 
-    def _take_over_result(self, done: AgentState) -> None:
-        """Let the output be that of a run which ended before its caller heard of it."""
+    async def _repeat(self, done: AgentState, given: Input) -> None:
+        """Let the output be what the call came to before its caller heard of it."""
+        if self._thread.from_cache:
+            # An entry that a crash left behind may show a pause that is over.
+            await self._claim(await self._thread.read_past_cache(), given)
+            return
         self._thread.written = done
-        for message in reversed(done.context):
-            if message.role == "user":
-                break
-            self._added[message.message_id] = message
-        self._added = dict(reversed(self._added.items()))
+        self._node = done.execution_meta.current_node
+        self._announce_pause()
+
+    async def _recall(self) -> None:
+        """Have in the output what an earlier attempt of this very call has added."""
+        known = message_ids(self._state.execution_meta, self._settings.run_id)
+        self._added = await self._thread.messages(known)
 
     async def _first_node(self, state: AgentState) -> str:
         name = await self._plan.after(START, self._given(state))
@@ -249,7 +257,7 @@ class Run:
         await self._write_step(joined, following)
 
     async def _write_step(self, joined: Joined, following: str) -> None:
-        meta = self._state.execution_meta
+        meta = extended(self._state.execution_meta, joined.messages)
         over = following == END
         state = joined.state.model_copy(
             update={
@@ -315,5 +323,5 @@ class Run:
             "interrupts": list(meta.interrupts),
             "usage": usage,
             "thread_id": self._settings.config["thread_id"],
-            "run_id": meta.run_id,
+            "run_id": self._settings.run_id or meta.run_id,
         }

@@ -1,7 +1,7 @@
 """Thread: a run's own view of its thread. What it read, what it writes, and from which version."""
 
 import time
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from datetime import timedelta
 from typing import Any
 
@@ -61,6 +61,17 @@ class Thread:
         await self.checkpointer.aput_checkpoint(self._config, state, messages)
         self.written = state
         await self.checkpointer.aput_state_cache(self._config, state)
+
+    async def messages(self, ids: Collection[str]) -> dict[str, Message]:
+        """Messages by id, also those that the context has lost since; none that was deleted."""
+        context = self.written.context if ids and self.written is not None else ()
+        known = {message.message_id: message for message in context}
+        found = {}
+        for one in ids:
+            message = known.get(one) or await self.checkpointer.aget_message(self._config, one)
+            if message is not None:
+                found[one] = message
+        return found
 
     async def as_written(self) -> AgentState | None:
         """The state as this run last wrote it, whatever a node has done to its parts since."""

@@ -33,6 +33,11 @@ class ExecutionState(BaseModel):
     step: int = 0
     status: RunStatus = "completed"
     run_id: str = ""
+    """Of the call that began the run."""
+    calls: dict[str, int] = Field(default_factory=dict)
+    """Every call of the run, by its `run_id`, and where in `added` its answer begins."""
+    added: list[str] = Field(default_factory=list)
+    """The ids of the messages that the run has added after its input."""
     interrupts: list[Interrupt] = Field(default_factory=list)
     """Questions that wait for answers."""
     answers: dict[str, Any] = Field(default_factory=dict)
