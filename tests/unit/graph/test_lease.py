@@ -2,6 +2,7 @@
 
 import os
 import tempfile
+from pathlib import Path
 
 import programs
 import pytest
@@ -49,12 +50,14 @@ def test_of_a_run_without_a_folder_for_its_lock_nothing_is_known(
     assert lease.is_alive(holder) is None
 
 
-def test_a_process_that_has_closed_all_its_files_opens_this_one_again() -> None:
+def test_a_process_that_has_closed_all_its_files_opens_this_one_again(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
     locks = LockFile()
-    place = locks.lock(1)
-    os.close(locks._descriptor)
-    other = os.open(os.devnull, os.O_RDONLY)
-    assert other == locks._descriptor, "which has the number now"
+    place, number = locks.lock(1), locks._descriptor
+    with open(os.devnull) as other:
+        os.dup2(other.fileno(), number)  # closes the first, and has its number
     assert locks.lock(2) == place
-    assert locks._descriptor != other
-    os.close(other)
+    assert locks._descriptor != number
+    os.close(number)
