@@ -11,6 +11,9 @@ __all__ = ["NodeCall", "StopRequestedError"]
 
 # How much longer than the first the pauses between looks may get.
 _LONGEST_PAUSE = 6
+# Seconds that a look may take when the node is over: mostly an answer is on its way, and to cut it
+# short would cost the connection.
+_LAST_LOOK = 1.0
 
 
 class StopRequestedError(Exception):
@@ -45,6 +48,7 @@ class NodeCall:
         self._pause = pause
         self._longest_pause = pause * _LONGEST_PAUSE
         self._task = asyncio.ensure_future(work)
+        self._look: asyncio.Future[bool] | None = None
         self._stopping = False
 
     async def result(self) -> Any:
@@ -59,8 +63,7 @@ class NodeCall:
             # Most nodes that only reckon are over after one turn of the loop: no timer for those.
             await asyncio.sleep(0)
             while not await self._waited(deadline):
-                if await self._should_stop():
-                    self.stop()
+                await self._look_for_stop(deadline)
             if not self._task.done():
                 message = f"Node {self._node!r} took longer than {self._timeout} s."
                 raise NodeError(message, node=self._node)
@@ -69,9 +72,14 @@ class NodeCall:
             await self._end()
 
     def stop(self) -> None:
-        """Cancel the node; from any thread."""
-        self._stopping = True
-        self._task.get_loop().call_soon_threadsafe(self._task.cancel)
+        """Cancel the node, unless a stop has done so before; from any thread."""
+        self._task.get_loop().call_soon_threadsafe(self._cancel)
+
+    def _cancel(self) -> None:
+        # Once: the next time it would cut short what the node does to leave things tidy.
+        if not self._stopping:
+            self._stopping = True
+            self._task.cancel()
 
     async def _waited(self, deadline: float) -> bool:
         """Wait until it is time to look at the stop flag; true when all waiting is over."""
@@ -80,6 +88,17 @@ class NodeCall:
             await asyncio.wait((self._task,), timeout=max(0.0, min(left, self._pause)))
             self._pause = min(self._pause * 1.5, self._longest_pause)
         return self._task.done() or time.monotonic() >= deadline
+
+    async def _look_for_stop(self, deadline: float) -> None:
+        """Ask whether the node is to stop, but let an answer that does not come hold up nothing."""
+        self._look = asyncio.ensure_future(self._should_stop())
+        self._look.add_done_callback(_noted)
+        left = max(0.0, deadline - time.monotonic())
+        await asyncio.wait(
+            (self._look, self._task), timeout=left, return_when=asyncio.FIRST_COMPLETED
+        )
+        if self._look.done() and self._look.result():
+            self._cancel()
 
     def _taken(self) -> Any:
         if self._task.cancelled():
@@ -104,9 +123,17 @@ class NodeCall:
         return str(getattr(error, "thread_id", self._thread_id)) != str(self._thread_id)
 
     async def _end(self) -> None:
-        """See to it that the task is over, and take note of whatever it ended with."""
+        """See to it that node and look are over, and take note of whatever they ended with."""
+        self._task.add_done_callback(_noted)
         if not self._task.done():
             self._task.cancel()
             await asyncio.wait((self._task,))
-        if not self._task.cancelled():
-            self._task.exception()
+        if self._look is not None and not self._look.done():
+            await asyncio.wait((self._look,), timeout=_LAST_LOOK)
+            self._look.cancel()
+
+
+def _noted(ended: asyncio.Future[Any]) -> None:
+    """Spare the log an error that nobody waits for any more."""
+    if not ended.cancelled():
+        ended.exception()
