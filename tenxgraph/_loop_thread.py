@@ -47,6 +47,7 @@ class LoopThread:
         """
         call = _Call(coroutine, self._loop)
         try:
+            call.begin()
             return call.ended.result()
         except BaseException:
             if not call.ended.done():
@@ -80,15 +81,23 @@ class _Call(Generic[R]):
         """What became of it, known when it is really over, also if it was cancelled."""
         self._coroutine = coroutine
         self._loop = loop
+        self._task: asyncio.Task[R] | None = None
+
+    def begin(self) -> None:
         self._loop.call_soon_threadsafe(self._begin)
 
     def cancel(self) -> None:
-        # Looked up when it is called: at this moment there may be no task yet.
-        self._loop.call_soon_threadsafe(lambda: self._task.cancel())
+        self._loop.call_soon_threadsafe(self._cancel)
 
-    def _begin(self) -> None:
+    def _begin(self) -> asyncio.Task[R]:
         self._task = self._loop.create_task(self._coroutine)
         self._task.add_done_callback(self._end)
+        return self._task
+
+    def _cancel(self) -> None:
+        # The caller may have been interrupted before there was anything to cancel.
+        task = self._task or self._begin()
+        task.cancel()
 
     def _end(self, task: asyncio.Task[R]) -> None:
         error = CancelledError() if task.cancelled() else task.exception()
