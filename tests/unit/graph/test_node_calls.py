@@ -60,7 +60,7 @@ async def test_a_node_that_goes_on_after_a_stop_has_no_longer_than_its_time() ->
 
 @pytest.mark.parametrize("stubborn", [False, True])
 async def test_a_node_ends_in_time_although_nobody_can_say_whether_it_is_to_stop(
-    stubborn: bool,
+    stubborn: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     asked, released = asyncio.Event(), asyncio.Event()
 
@@ -83,8 +83,8 @@ async def test_a_node_ends_in_time_although_nobody_can_say_whether_it_is_to_stop
         await asyncio.Event().wait()
 
     checkpointer = InMemoryCheckpointer[AgentState]()
-    checkpointer.ais_stop_requested = black_hole  # type: ignore[method-assign]
-    checkpointer.arenew_lease = black_hole  # type: ignore[method-assign]
+    monkeypatch.setattr(checkpointer, "ais_stop_requested", black_hole)
+    monkeypatch.setattr(checkpointer, "arenew_lease", black_hole)
     in_time = chain(slow, checkpointer=checkpointer).ainvoke("hi", OFTEN)
     assert said((await asyncio.wait_for(in_time, 10))["messages"]) == ["assistant: done"]
     too_late = chain(endless, checkpointer=checkpointer).ainvoke("hi", config(node_timeout=1))
