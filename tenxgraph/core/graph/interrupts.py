@@ -1,13 +1,16 @@
 """interrupt(): a node or tool stops, asks, and goes on with the answer, in whatever process."""
 
-from collections.abc import Mapping
+import asyncio
+import hashlib
+from collections import Counter
+from collections.abc import Iterator, Mapping
 from contextvars import ContextVar
 from typing import Any
 
 from tenxgraph.core.exceptions import GraphError
 from tenxgraph.core.state import Interrupt
 
-__all__ = ["Asking", "Paused", "answers_to", "asking", "interrupt"]
+__all__ = ["Asking", "Paused", "answers_to", "asking", "interrupt", "ungrouped"]
 
 
 class Paused(BaseException):
@@ -18,14 +21,42 @@ class Paused(BaseException):
         self.interrupts = interrupts
 
 
+def ungrouped(group: BaseExceptionGroup[BaseException]) -> BaseException:
+    """What a group of errors comes to, if tasks have asked: one pause with all their questions.
+
+    Beside errors the questions do not count, as they are asked again when the call is repeated:
+    it comes to the error if there is one, else to the group of them.
+    """
+    questions, errors = group.split(Paused)
+    if questions is None:
+        return group
+    if errors is None:
+        return Paused(tuple(one for paused in _leaves(group) for one in paused.interrupts))
+    several = list(_leaves(errors))
+    return several[0] if len(several) == 1 else errors
+
+
+def _leaves(error: BaseException) -> Iterator[Any]:
+    if isinstance(error, BaseExceptionGroup):
+        for one in error.exceptions:
+            yield from _leaves(one)
+    else:
+        yield error
+
+
 class Asking:
-    """The questions of one call of a node or tool, by their order in it, and the answers known."""
+    """The questions of one call of a node or tool, and the answers known.
+
+    The call's own questions are told apart by their order in it. Those of tasks that it has begun
+    come in any order, and are told apart by what they ask.
+    """
 
     def __init__(self, key: str, node: str, answers: Mapping[str, Any]) -> None:
         self._key = key
         self._node = node
         self._answers = answers
-        self._asked = 0
+        self._task = _current_task()
+        self._asked = Counter[str]()
 
     def within(self, part: str) -> "Asking":
         """The questions of one part of the call, which are counted for themselves."""
@@ -33,12 +64,28 @@ class Asking:
 
     def ask(self, value: Any, name: str | None = None) -> Any:
         """The answer to the next question, or to the one of a name; or `Paused`."""
-        question = f"{self._key}:{self._asked if name is None else name}"
-        if name is None:
-            self._asked += 1
+        question = f"{self._key}:{self._next(value) if name is None else name}"
         if question in self._answers:
             return self._answers[question]
         raise Paused((Interrupt(id=question, node=self._node, value=value),))
+
+    def _next(self, value: Any) -> str:
+        own = _current_task() in (None, self._task)  # none in a thread, as of a sync function
+        among = "" if own else f"{_digest(value)}:"
+        number = self._asked[among]
+        self._asked[among] += 1
+        return f"{among}{number}"
+
+
+def _current_task() -> asyncio.Task[Any] | None:
+    try:
+        return asyncio.current_task()
+    except RuntimeError:
+        return None
+
+
+def _digest(value: Any) -> str:
+    return hashlib.sha256(repr(value).encode()).hexdigest()[:12]
 
 
 asking: ContextVar[Asking | None] = ContextVar("asking", default=None)

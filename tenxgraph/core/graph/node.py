@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from tenxgraph.core.exceptions import GraphError
+from tenxgraph.core.graph.interrupts import ungrouped
 from tenxgraph.core.graph.threads import run_in_thread
 
 __all__ = ["INJECTED", "Node", "accepted", "call"]
@@ -46,6 +47,8 @@ async def call(function: Callable[..., Any], arguments: Mapping[str, Any]) -> An
         # An event loop ends with the task that raises one, and takes everybody's work with it.
         name = getattr(function, "__name__", repr(function))
         raise RuntimeError(f"{name!r} tried to end the process: {error!r}") from error
+    except BaseExceptionGroup as group:
+        raise ungrouped(group)  # noqa: B904 - it is the group, or of it
 
 
 def is_async(function: Callable[..., Any]) -> bool:
