@@ -10,6 +10,7 @@
     │   └── SerializationError       a value cannot be stored, or a stored one not be read
     │       └── UnknownTypeError     stored data names a type that is not registered
     ├── GraphError                   a graph cannot be built or run
+    │   ├── InputError               what came in does not fit the graph, or the thread
     │   ├── NodeError                a node raised, timed out or returned nonsense
     │   ├── GraphRecursionError      a run took more steps than `recursion_limit`
     │   ├── ToolError                a tool call cannot be carried out
@@ -26,6 +27,7 @@ from typing import Any
 __all__ = [
     "GraphError",
     "GraphRecursionError",
+    "InputError",
     "NodeError",
     "PendingInterruptError",
     "RunInProgressError",
@@ -170,6 +172,10 @@ class UnknownTypeError(SerializationError):
 
 class GraphError(TenxGraphError):
     """A graph cannot be built or run as described."""
+
+
+class InputError(GraphError):
+    """What a caller sent in does not fit the graph, or the thread. Nothing has run."""
 
 
 class NodeError(GraphError):

@@ -7,7 +7,7 @@ import pytest
 from backends import Backend, Checkpointer
 from graphs import Writes, also_behind_redis, chain, config, said
 
-from tenxgraph.core.exceptions import GraphError, PendingInterruptError
+from tenxgraph.core.exceptions import GraphError, InputError, PendingInterruptError
 from tenxgraph.core.graph import END, StateGraph, interrupt
 from tenxgraph.core.state import AgentState, ToolCall
 from tenxgraph.prebuilt.agent import ReactAgent
@@ -146,8 +146,11 @@ async def test_a_pause_that_is_given_up_keeps_the_message(checkpointer: Checkpoi
 
 async def test_an_answer_that_nobody_waits_for_is_refused(checkpointer: Checkpointer) -> None:
     app = chain(done, checkpointer=checkpointer)
+    with pytest.raises(InputError, match="no thread 't' to answer"):
+        await app.ainvoke({"resume": "yes"}, config())
+    assert await checkpointer.aget_thread(config()) is None
     await app.ainvoke("go", config())
-    with pytest.raises(GraphError, match="not waiting for an answer"):
+    with pytest.raises(InputError, match="not waiting for an answer"):
         await app.ainvoke({"resume": "yes"}, config())
 
 

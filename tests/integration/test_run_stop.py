@@ -1,6 +1,8 @@
 """Stops: from wherever they come, the node has time to tidy up."""
 
 import asyncio
+import threading
+from typing import Any
 
 import pytest
 from backends import Backend, Checkpointer
@@ -42,3 +44,47 @@ async def test_a_node_that_is_stopped_tidies_up_to_the_end(
     result = await asyncio.wait_for(running, 10)
     assert tidied == ["a", "b", "c"]
     assert result["state"].execution_meta.status == "stopped"
+
+
+@pytest.mark.parametrize("how", ["invoke", "stream", "a thread of its own"])
+async def test_closing_a_graph_stops_its_runs_before_it_closes_anything(
+    checkpointer: Checkpointer, how: str
+) -> None:
+    reached = threading.Event()
+    tidied: list[bool] = []
+    closed: list[str] = []
+    close = checkpointer.aclose
+
+    async def work() -> None:
+        reached.set()
+        try:
+            await asyncio.sleep(60)
+        finally:
+            await asyncio.sleep(0.2)
+            tidied.append(not closed)
+
+    async def watched() -> None:
+        closed.append("checkpointer")
+        await close()
+
+    checkpointer.aclose = watched  # type: ignore[method-assign]
+    app = chain(work, checkpointer=checkpointer)
+
+    async def listen() -> None:
+        async for _ in app.astream("hi", config()):
+            pass
+
+    match how:
+        case "invoke":
+            running: asyncio.Task[Any] = asyncio.create_task(app.ainvoke("hi", config()))
+        case "stream":
+            running = asyncio.create_task(listen())
+        case _:
+            running = asyncio.create_task(asyncio.to_thread(app.invoke, "hi", config()))
+    await asyncio.to_thread(reached.wait)
+    await app.aclose()
+    await running
+    assert tidied == [True]
+    state = await checkpointer.aget_state(config())
+    assert state is not None
+    assert state.execution_meta.status == "stopped"

@@ -167,3 +167,14 @@ async def test_a_stream_and_an_invoke_do_the_same(checkpointer: Checkpointer) ->
             )
         )
     assert results[0] == results[1]
+
+
+async def test_whoever_waits_for_the_answer_can_hear_the_chunks_too(
+    checkpointer: Checkpointer,
+) -> None:
+    chunks: list[Chunk] = []
+    app = ReactAgent(ScriptedModel([ADD, "It is 3."] * 2), [add]).compile(checkpointer)
+    output = await app.ainvoke("1 + 2?", config(), emit=chunks.append)
+    streamed = [chunk async for chunk in app.astream("again", config("other"))]
+    assert [one.message for one in chunks if one.message] == output["messages"]
+    assert [one.type for one in chunks] == [one.type for one in streamed]

@@ -5,7 +5,7 @@ import threading
 from collections.abc import AsyncGenerator, Mapping
 from contextlib import AsyncExitStack
 from types import TracebackType
-from typing import Any, Generic, Self, TypeVar
+from typing import Any, Generic, Self, TypeVar, cast
 
 from tenxgraph._sync import sync_iterator_twin, sync_twin
 from tenxgraph.core.graph.chunks import Chunk, Emit
@@ -15,6 +15,7 @@ from tenxgraph.core.graph.plan import Plan
 from tenxgraph.core.graph.promises import Promises
 from tenxgraph.core.graph.run import Run
 from tenxgraph.core.graph.settings import Settings
+from tenxgraph.core.graph.shield import over
 from tenxgraph.core.state import AgentState
 from tenxgraph.storage.checkpointer import BaseCheckpointer
 from tenxgraph.storage.scope import STATE_TYPE_KEY, checked_id
@@ -23,6 +24,9 @@ from tenxgraph.storage.store.scope import Scope as MemoryScope
 __all__ = ["CompiledGraph"]
 
 StateT = TypeVar("StateT", bound=AgentState)
+
+# Seconds that runs have to end in when their graph is closed.
+_FAREWELL = 10.0
 
 
 class CompiledGraph(Generic[StateT]):
@@ -42,8 +46,17 @@ class CompiledGraph(Generic[StateT]):
         self._runs: dict[tuple[str, str], set[Run]] = {}
         checkpointer.bind_state_type(type(plan.initial))
 
+    @property
+    def state_type(self) -> type[StateT]:
+        """The class of the graph's state."""
+        return cast("type[StateT]", type(self._plan.initial))
+
     async def ainvoke(
-        self, input: Any = None, config: Mapping[str, Any] | None = None
+        self,
+        input: Any = None,
+        config: Mapping[str, Any] | None = None,
+        *,
+        emit: Emit | None = None,
     ) -> dict[str, Any]:
         """Run on a thread, to the end, a pause or a stop.
 
@@ -52,6 +65,8 @@ class CompiledGraph(Generic[StateT]):
                 answer to an interrupt) beside or instead; or a message, or a string, which is the
                 user's. A thread whose run was cut short goes on where it was.
             config: names the thread.
+            emit: told of each chunk that `astream` would yield, at once, from whatever thread it
+                comes from.
 
         Returns:
             `messages` (what this run added after the input), `state`, `interrupts` (questions that
@@ -63,8 +78,11 @@ class CompiledGraph(Generic[StateT]):
                 on at that node when it is run without a new message.
             GraphRecursionError: the run took more than `recursion_limit` steps.
             PendingInterruptError: the thread waits for an answer.
+            InputError: the input does not fit the graph or the thread. Nothing has run.
+            ValueError: the config is none; says what of it.
+            StorageError: the database, or what is stored there, is not as it should be.
         """
-        return await self._execute(Input.of(input), Settings.of(config), _nowhere)
+        return await self._execute(Input.of(input), Settings.of(config), emit or _nowhere)
 
     async def astream(
         self, input: Any = None, config: Mapping[str, Any] | None = None
@@ -96,9 +114,8 @@ class CompiledGraph(Generic[StateT]):
                 yield chunk
             await running
         finally:
-            if not running.done():
-                running.cancel()
-                await asyncio.wait((running,))
+            running.cancel()
+            await over(running)
             if not running.cancelled():
                 running.exception()
 
@@ -164,11 +181,17 @@ class CompiledGraph(Generic[StateT]):
         return sum([await store.aforget_memory(user) for store in promises.stores()])
 
     async def aclose(self) -> None:
-        """Land the promised memory writes, then close the stores, models and checkpointer.
+        """Stop the runs, land the promised memory writes, close stores, models and checkpointer.
 
-        All that the graph, its agents and its tools were given is closed, even if closing one of
-        them fails. A store that others use too opens again by itself.
+        Runs that go on end as `stopped`, and can be taken up; one that does not end in ten seconds
+        is not waited for. All that the graph, its agents and its tools were given is closed, even
+        if closing one of them fails. A store that others use too opens again by itself.
         """
+        runs = [run for runs in self._runs.values() for run in runs]
+        for run in runs:
+            run.stop()
+        if runs:
+            await asyncio.wait([asyncio.wrap_future(run.over) for run in runs], timeout=_FAREWELL)
         async with AsyncExitStack() as closing:  # the last one in is closed first
             closing.push_async_callback(self.checkpointer.aclose)
             for node in self._plan.nodes.values():
@@ -199,6 +222,7 @@ class CompiledGraph(Generic[StateT]):
         try:
             return await run.execute(given)
         finally:
+            run.over.set_result(None)
             runs.discard(run)
             if not runs:
                 self._runs.pop(_key(settings), None)

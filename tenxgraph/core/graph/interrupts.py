@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 from contextvars import ContextVar
 from typing import Any
 
-from tenxgraph.core.exceptions import GraphError
+from tenxgraph.core.exceptions import GraphError, InputError
 from tenxgraph.core.state import Interrupt
 
 __all__ = ["Asking", "Paused", "answers_to", "asking", "interrupt", "ungrouped"]
@@ -118,7 +118,7 @@ def answers_to(interrupts: list[Interrupt], answer: Any) -> dict[str, Any]:
         answer: a dict by id, or the bare answer where there is one question.
 
     Raises:
-        GraphError: there are several questions, and it does not say which it answers.
+        InputError: there are several questions, and it does not say which it answers.
     """
     ids = {one.id for one in interrupts}
     if isinstance(answer, Mapping) and answer and set(answer) <= ids:
@@ -127,4 +127,4 @@ def answers_to(interrupts: list[Interrupt], answer: Any) -> dict[str, Any]:
         return dict.fromkeys(ids, answer)
     known = ", ".join(map(repr, sorted(ids)))
     message = f"The thread waits for several answers: pass {{id: answer}} for any of {known}."
-    raise GraphError(message)
+    raise InputError(message)

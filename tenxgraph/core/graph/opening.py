@@ -5,14 +5,14 @@ from dataclasses import dataclass, field
 from typing import Any
 from uuid import uuid4
 
-from tenxgraph.core.exceptions import GraphError, PendingInterruptError
+from tenxgraph.core.exceptions import GraphError, InputError, PendingInterruptError
 from tenxgraph.core.graph import answer
 from tenxgraph.core.graph.interrupts import answers_to
 from tenxgraph.core.graph.ledger import Ledger
 from tenxgraph.core.graph.plan import Plan
 from tenxgraph.core.graph.settings import Settings
 from tenxgraph.core.graph.settle import settled
-from tenxgraph.core.graph.update import as_messages, join
+from tenxgraph.core.graph.update import Joined, as_messages, join
 from tenxgraph.core.state import AgentState, ExecutionState, Message
 
 __all__ = ["Input", "Opening", "is_done", "open_run"]
@@ -42,23 +42,23 @@ class Input:
         """Read an input: `{"messages": ..., "state": {...}, "resume": ...}`, or a bare message.
 
         Raises:
-            GraphError: it has other keys, or no messages where messages should be.
+            InputError: it has other keys, or no messages where messages should be.
         """
         if given is None:
             return cls()
         if not isinstance(given, Mapping) or "role" in given:
-            return cls(messages=as_messages(given, role="user"))
+            return cls(messages=_messages(given))
         unknown = set(given) - _KEYS
         if unknown:
             message = (
                 f"The input has {', '.join(map(repr, sorted(map(str, unknown))))}; it may have "
                 "`messages`, `state` (a dict of state fields) and `resume`."
             )
-            raise GraphError(message)
+            raise InputError(message)
         fields = given.get("state") or {}
         if not isinstance(fields, Mapping):
-            raise GraphError("`state` in the input must be a dict of state fields.")
-        messages = as_messages(given.get("messages") or (), role="user")
+            raise InputError("`state` in the input must be a dict of state fields.")
+        messages = _messages(given.get("messages") or ())
         return cls(messages, fields, given.get("resume", _NOTHING))
 
 
@@ -90,9 +90,11 @@ async def open_run(
 
     Raises:
         PendingInterruptError: the thread is paused, and this is no answer.
-        GraphError: it is an answer, and nothing was asked; or the input does not fit the state.
+        InputError: it is an answer, and nothing was asked; or the input does not fit the state.
     """
     if stored is None:
+        if given.has_answer:
+            raise InputError(f"There is no thread {settings.config['thread_id']!r} to answer.")
         fresh = plan.initial.model_copy(deep=True)
         return await _new_run(fresh, given, settings, first_node)
     meta = stored.execution_meta
@@ -105,7 +107,7 @@ async def open_run(
         raise PendingInterruptError(message)
     if given.has_answer and meta.status not in ("interrupted", "running"):
         message = f"Thread {settings.config['thread_id']!r} is not waiting for an answer."
-        raise GraphError(message)
+        raise InputError(message)
     if _goes_on(meta, given, settings):
         messages = [] if answer.is_of(settings.run_id, meta) else given.messages
         if messages and not given.has_answer:
@@ -142,7 +144,7 @@ def _resumed(
     plan.node(meta.current_node)
     if meta.status == "interrupted" or not answer.is_of(settings.run_id, meta):
         meta = answer.called(meta, settings.run_id)
-    joined = join(join(stored, dict(given.fields)).state, messages)
+    joined = _joined(stored, given, messages)
     answers = meta.answers
     if given.has_answer and meta.interrupts:
         answers = {**answers, **answers_to(meta.interrupts, given.answer)}
@@ -156,10 +158,25 @@ def _resumed(
 async def _new_run(
     state: AgentState, given: Input, settings: Settings, first_node: FirstNode
 ) -> Opening:
-    joined = join(join(state, dict(given.fields)).state, given.messages)
+    joined = _joined(state, given, given.messages)
     node = await first_node(joined.state)
     run_id = settings.run_id or uuid4().hex
     meta = ExecutionState(current_node=node, status="running", run_id=run_id)
     meta = answer.called(meta, run_id)
     state = joined.state.model_copy(update={"execution_meta": meta})
     return Opening(state, node, given.messages, is_new=True)
+
+
+def _messages(said: Any) -> list[Message]:
+    try:
+        return as_messages(said, role="user")
+    except (GraphError, ValueError) as error:
+        raise InputError(f"`messages` in the input: {error}") from error
+
+
+def _joined(state: AgentState, given: Input, messages: list[Message]) -> Joined:
+    """The state with what came in."""
+    try:
+        return join(join(state, dict(given.fields)).state, messages)
+    except GraphError as error:
+        raise InputError(str(error)) from error

@@ -3,6 +3,7 @@
 import asyncio
 import contextlib
 from collections.abc import Awaitable
+from concurrent.futures import Future
 from typing import Any
 
 from tenxgraph.core.exceptions import (
@@ -63,6 +64,8 @@ class Run:
         self._log: PromiseLog | None = None
         """What this step promises to the long-term memory."""
         self._stopping = False
+        self.over: Future[None] = Future()
+        """Done when the run is over; may be waited for in any event loop."""
 
     @property
     def _state(self) -> AgentState:

@@ -10,7 +10,7 @@ from graphs import chain, config, said
 from pydantic import Field
 from threads import present
 
-from tenxgraph.core.exceptions import GraphError, NodeError, StaleStateError
+from tenxgraph.core.exceptions import GraphError, InputError, NodeError, StaleStateError
 from tenxgraph.core.graph import END, START, Command, StateGraph, interrupt
 from tenxgraph.core.state import AgentState, Message
 
@@ -346,7 +346,7 @@ def test_an_input_that_makes_no_sense_is_refused(given: Any, problem: str | None
     if problem is None:
         app.invoke("hi", config())
         problem = "not waiting for an answer"
-    with pytest.raises(GraphError, match=problem):
+    with pytest.raises(InputError, match=problem):
         app.invoke(given, config())
 
 
