@@ -46,6 +46,15 @@ def test_a_person_approves_in_another_process() -> None:
     assert output[4] == "agent: SK 683 is booked; LH 829 is booked"
 
 
+def test_an_agent_is_served_to_its_owner_alone() -> None:
+    assert run("server.py") == [
+        "agent: You have told me 1 thing(s), first: I have a dog.",
+        "events: start, token, message, update, end",
+        "alice sees 4 messages",
+        "bob sees: There is no such thread, or it is not yours.",
+    ]
+
+
 def test_two_workers_leave_one_whole_conversation() -> None:
     output = run("two_workers.py")
     assert any("won" in line for line in output)

@@ -38,6 +38,7 @@ PROMISED = {
         "UserMemoryConfig",
     ],
     "tenxgraph.prebuilt.agent": ["ReactAgent"],
+    "tenxgraph.server": ["AuthBackend", "Authorization", "User", "create_app", "load_app"],
     "tenxgraph.prebuilt.tools": ["agent_memory_tool", "memory_tool", "user_memory_tool"],
 }
 PATHS = [(module, name) for module, names in PROMISED.items() for name in names]

@@ -1,0 +1,134 @@
+"""The command `tenxgraph`: serve a graph, set its database up, check its settings."""
+
+import argparse
+import os
+import sys
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from tenxgraph import __version__
+from tenxgraph.core.exceptions import TenxGraphError
+
+if TYPE_CHECKING:
+    from tenxgraph.server import ServerSettings
+
+__all__ = ["main"]
+
+_FILE_NAME = "10xgraph.json"
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Do what the arguments say, and return the exit code: 2 if something in them is wrong."""
+    told = _parser().parse_args(arguments)
+    try:
+        from tenxgraph.server import SettingsError
+    except ImportError as error:
+        return _refused(error)
+    try:
+        command = {"serve": _serve, "setup": _setup, "check": _check}[told.command]
+        return command(_settings(told), told)
+    except (SettingsError, TenxGraphError) as error:
+        return _refused(error)
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(prog="tenxgraph", description=__doc__)
+    parser.add_argument("--version", action="version", version=f"tenxgraph {__version__}")
+    commands = parser.add_subparsers(dest="command", required=True)
+    for name, said in (
+        ("serve", "serve a graph over HTTP"),
+        ("setup", "create the tables, or migrate them, and make the store ready"),
+        ("check", "load everything that the settings name, and serve nothing"),
+    ):
+        command = commands.add_parser(name, help=said, description=said)
+        command.add_argument(
+            "agent", nargs="?", help="`module:attribute` of a graph, instead of a file"
+        )
+        command.add_argument("--config", default=None, help=f"by default {_FILE_NAME}")
+        if name == "serve":
+            command.add_argument("--host", default="127.0.0.1")
+            command.add_argument("--port", type=_from(0, 65535), default=8000)
+            command.add_argument("--workers", type=_from(1, 1000), default=1)
+            grace = "seconds that requests have to end in when the server is told to"
+            command.add_argument("--grace", type=_from(0, 3600), default=30, help=grace)
+    return parser
+
+
+def _settings(told: argparse.Namespace) -> "ServerSettings":
+    from tenxgraph.server import ServerSettings, SettingsError
+
+    if told.agent is None:
+        return ServerSettings.read(told.config or _FILE_NAME)
+    if told.config is not None:
+        raise SettingsError("Name an agent, or a file with --config, and not both.")
+    return ServerSettings.of({"agent": told.agent}, named="arguments")
+
+
+def _serve(settings: "ServerSettings", told: argparse.Namespace) -> int:
+    import uvicorn
+
+    from tenxgraph.server import SettingsError, load_app
+    from tenxgraph.server.app import CONFIG_VARIABLE
+
+    # Before any worker is started: one that cannot load it would be started again for ever.
+    app = load_app(settings)
+    where = {"host": told.host, "port": told.port, "timeout_graceful_shutdown": told.grace}
+    if told.workers == 1:
+        uvicorn.run(app, **where)
+        return 0
+    if told.agent is not None:
+        raise SettingsError(f"Several workers need a {_FILE_NAME}: each of them reads it.")
+    os.environ[CONFIG_VARIABLE] = str(Path(told.config or _FILE_NAME).resolve())
+    uvicorn.run("tenxgraph.server:load_app", factory=True, workers=told.workers, **where)
+    return 0
+
+
+def _setup(settings: "ServerSettings", _told: argparse.Namespace) -> int:
+    from tenxgraph.server.references import load_graph, prepare_imports
+
+    prepare_imports(settings)
+    graph = load_graph(settings)
+    try:
+        graph.checkpointer.setup()
+        if hasattr(graph.store, "setup"):
+            graph.store.setup()
+    finally:
+        graph.close()
+    _say("The database and the store are ready.")
+    return 0
+
+
+def _check(settings: "ServerSettings", _told: argparse.Namespace) -> int:
+    from tenxgraph.server.app import load_app
+
+    deployment = load_app(settings).state.deployment
+    graph = deployment.graph
+    _say(f"agent: {settings.agent}")
+    _say(f"checkpointer: {type(graph.checkpointer).__name__}")
+    _say(f"store: {'none' if graph.store is None else type(graph.store).__name__}")
+    _say(f"auth: {settings.auth or 'none: everybody is anonymous'}")
+    _say(f"authorization: {settings.authorization}")
+    graph.close()
+    return 0
+
+
+def _from(least: int, most: int) -> Callable[[str], int]:
+    """A number within bounds, for the parser."""
+
+    def number(text: str) -> int:
+        value = int(text)
+        if not least <= value <= most:
+            raise argparse.ArgumentTypeError(f"must be from {least} to {most}")
+        return value
+
+    return number
+
+
+def _refused(error: Exception) -> int:
+    print(f"tenxgraph: {error}", file=sys.stderr)  # noqa: T201 - a command speaks
+    return 2
+
+
+def _say(line: str) -> None:
+    print(line)  # noqa: T201 - a command speaks

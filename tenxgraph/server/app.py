@@ -1,0 +1,125 @@
+"""The application: routes, errors, and a lifespan that closes what was opened."""
+
+import os
+from collections.abc import AsyncIterator, Callable, Iterable
+from contextlib import asynccontextmanager
+from typing import Any
+
+from fastapi import FastAPI, HTTPException, Request, Response, Security
+from fastapi.exceptions import RequestValidationError
+from fastapi.routing import APIRoute
+from fastapi.security import HTTPBearer
+from starlette.exceptions import HTTPException as StarletteHTTPException
+from starlette.middleware.cors import CORSMiddleware
+
+from tenxgraph import __version__
+from tenxgraph.core.graph import CompiledGraph
+from tenxgraph.server import graph_routes, health_routes, store_routes, thread_routes
+from tenxgraph.server.auth import auth_backend
+from tenxgraph.server.authorization import authorization as policy
+from tenxgraph.server.body_limit import BodyLimit
+from tenxgraph.server.deployment import Deployment
+from tenxgraph.server.problems import Problem, answer
+from tenxgraph.server.references import load_graph, prepare_imports
+from tenxgraph.server.settings import FILE_NAME, MOST_BYTES, RunLimits, ServerSettings
+
+__all__ = ["CONFIG_VARIABLE", "create_app", "load_app"]
+
+CONFIG_VARIABLE = "TENXGRAPH_CONFIG"
+"""The environment variable that names the file for `load_app`."""
+
+_PROBLEM: dict[str, Any] = {
+    "description": "What has gone wrong.",
+    "content": {"application/problem+json": {"schema": Problem.model_json_schema()}},
+}
+_PROBLEMS: dict[int | str, dict[str, Any]] = {
+    str(status): _PROBLEM for status in (401, 403, 404, 409, 413, 422, 500, 503)
+}
+
+
+def create_app(
+    graph: CompiledGraph[Any],
+    *,
+    auth: str | Callable[..., Any] | None = None,
+    authorization: str | Callable[..., Any] = "ownership",
+    limits: RunLimits | None = None,
+    cors: Iterable[str] = (),
+    max_body_bytes: int = MOST_BYTES,
+) -> FastAPI:
+    """An ASGI application that serves a graph; it can be mounted in another one.
+
+    Args:
+        graph: what is served. It is closed with the application, as is what it was compiled with.
+        auth: see `ServerSettings`, or the backend itself.
+        authorization: see `ServerSettings`, or the authorization itself.
+        limits: what runs may take.
+        cors: origins of web pages that may call the server.
+        max_body_bytes: how large a request may be.
+
+    Raises:
+        SettingsError: `auth` or `authorization` names nothing that can be used.
+    """
+
+    @asynccontextmanager
+    async def lifespan(_app: FastAPI) -> AsyncIterator[None]:
+        try:
+            yield
+        finally:
+            await graph.aclose()
+
+    app = FastAPI(
+        title="tenxgraph",
+        version=__version__,
+        lifespan=lifespan,
+        redirect_slashes=False,
+        responses=_PROBLEMS,
+        generate_unique_id_function=_named,
+        # For the documentation: who calls is found out before this is looked at.
+        dependencies=[Security(HTTPBearer(auto_error=False))] if auth == "jwt" else [],
+    )
+    app.state.deployment = Deployment(
+        graph, auth_backend(auth), policy(authorization), limits or RunLimits()
+    )
+    app.add_middleware(BodyLimit, most=max_body_bytes)
+    origins = list(cors)
+    if origins:
+        app.add_middleware(
+            CORSMiddleware, allow_origins=origins, allow_methods=["*"], allow_headers=["*"]
+        )
+    for kind in (StarletteHTTPException, RequestValidationError):
+        app.add_exception_handler(kind, _answered)
+    for routes in (health_routes, graph_routes, thread_routes, store_routes):
+        app.include_router(routes.router)
+    return app
+
+
+def load_app(settings: ServerSettings | None = None) -> FastAPI:
+    """The application that settings describe; by default those of a file.
+
+    The file is the one that the environment variable `TENXGRAPH_CONFIG` names, else
+    `10xgraph.json` in the working directory: what a worker process is started with.
+
+    Raises:
+        SettingsError: the settings name something that is not there, or not what it should be.
+    """
+    if settings is None:
+        settings = ServerSettings.read(os.environ.get(CONFIG_VARIABLE, FILE_NAME))
+    prepare_imports(settings)
+    return create_app(
+        load_graph(settings),
+        auth=settings.auth,
+        authorization=settings.authorization,
+        limits=settings.limits,
+        cors=settings.cors,
+        max_body_bytes=settings.max_body_bytes,
+    )
+
+
+async def _answered(_request: Request, error: Exception) -> Response:
+    if isinstance(error, StarletteHTTPException) and not isinstance(error, HTTPException):
+        error = HTTPException(error.status_code, error.detail, dict(error.headers or {}))
+    return answer(error)
+
+
+def _named(route: APIRoute) -> str:
+    return route.name

@@ -1,0 +1,156 @@
+"""Routes of the graph: run it, hear it run, stop it."""
+
+import asyncio
+from collections.abc import Callable
+from typing import Any
+
+from fastapi import APIRouter, Response
+from pydantic.errors import PydanticUserError
+
+from tenxgraph.core.graph import Chunk
+from tenxgraph.core.state import AgentState
+from tenxgraph.server.deployment import Deployed, Deployment, Gated, Guarded
+from tenxgraph.server.event_stream import Events, EventStream
+from tenxgraph.server.json_text import Answer, as_json
+from tenxgraph.server.problems import BadInputError, missing, problem
+from tenxgraph.server.wire import (
+    GraphDescription,
+    RunRequest,
+    RunResult,
+    StoppedThread,
+    StopRequest,
+)
+
+__all__ = ["router", "shown"]
+
+router = APIRouter(prefix="/v1/graph", tags=["graph"], route_class=Guarded)
+
+
+@router.get("", response_model=GraphDescription)
+async def describe_graph(deployment: Deployed, gate: Gated) -> Response:
+    """The graph, and the form of its state."""
+    await gate.admit("graph:read")
+    graph = deployment.graph
+    try:
+        schema = graph.state_type.model_json_schema()
+    except PydanticUserError:  # a field of a type that JSON does not know
+        schema = None
+    return Answer({"mermaid": graph.draw(), "state_schema": schema})
+
+
+@router.post("/invoke", response_model=RunResult)
+async def invoke_graph(request: RunRequest, deployment: Deployed, gate: Gated) -> Response:
+    """Run to the end, to a pause or to a stop.
+
+    A client that goes away does not end the run. Repeated with the same `run_id` it is answered
+    with what the run has come to, and 409 while it goes on.
+    """
+    caller = await gate.admit("graph:run", request.config.thread_id)
+    config = request.run_config(caller, deployment.limits)
+    output = await _run(deployment, request, config)
+    state = output["state"]
+    told = {
+        **output,
+        "status": state.execution_meta.status,
+        "state": shown(state, with_messages=False),
+    }
+    return Answer(told)
+
+
+@router.post(
+    "/stream",
+    response_class=Response,
+    responses={200: {"content": {"text/event-stream": {}}, "description": "Events of the run."}},
+)
+async def stream_graph(request: RunRequest, deployment: Deployed, gate: Gated) -> Response:
+    """Run, and tell what happens, as server-sent events.
+
+    The first is `start`, with `thread_id` and `run_id`; then come `token`, `message`, `update`,
+    `custom` and `interrupt`; the last is `end`, with the `status`, or `error`, with a problem.
+    """
+    caller = await gate.admit("graph:run", request.config.thread_id)
+    config = request.run_config(caller, deployment.limits)
+
+    def leave() -> None:
+        if request.on_disconnect == "stop":
+            running.cancel()
+
+    events = Events(on_overflow=leave)
+    running = deployment.begin(_tell(deployment, request, config, events))
+    return EventStream(events, on_end=leave)
+
+
+@router.post("/stop", response_model=StoppedThread)
+async def stop_graph(request: StopRequest, deployment: Deployed, gate: Gated) -> Response:
+    """Ask the run on a thread, in whatever process it goes on, to stop. It can go on later."""
+    caller = await gate.admit("graph:stop", request.thread_id)
+    if not await deployment.graph.astop(caller.config(request.thread_id)):
+        raise missing("thread")
+    return Answer(StoppedThread(thread_id=request.thread_id))
+
+
+def shown(state: AgentState, *, with_messages: bool = True) -> dict[str, Any]:
+    """A state as a client is told of it: of an error inside, only its kind."""
+    meta = state.execution_meta
+    error = meta.error.partition(":")[0] if meta.error else None
+    told = state.model_copy(update={"context": []})
+    told.execution_meta = meta.model_copy(update={"error": error})
+    fields: dict[str, Any] = as_json(told)
+    del fields["context"]
+    return {**fields, "context": state.context} if with_messages else fields
+
+
+async def _run(
+    deployment: Deployment,
+    request: RunRequest,
+    config: dict[str, Any],
+    emit: Callable[[Chunk], None] | None = None,
+) -> dict[str, Any]:
+    await _check_message_ids(deployment, request, config)
+    return await deployment.graph.ainvoke(request.input(), config, emit=emit)
+
+
+async def _check_message_ids(
+    deployment: Deployment, request: RunRequest, config: dict[str, Any]
+) -> None:
+    """A client must not put its own words in the place of the assistant's, or of a tool's.
+
+    Ids that do not exist yet are not known to anybody, so it is enough to look beforehand.
+    """
+    for message_id in request.named_messages():
+        known = await deployment.graph.checkpointer.aget_message(dict(config), message_id)
+        if known is not None and known.role != "user":
+            raise BadInputError(f"message_id: {message_id!r} is a message of the {known.role}'s.")
+
+
+async def _tell(
+    deployment: Deployment, request: RunRequest, config: dict[str, Any], events: Events
+) -> None:
+    """Run, and tell what happens."""
+    events.put("start", {name: config[name] for name in ("thread_id", "run_id")})
+    try:
+        output = await _run(deployment, request, config, emit=lambda chunk: _emit(events, chunk))
+    except asyncio.CancelledError:
+        events.put("end", {"thread_id": config["thread_id"], "status": "stopped"})
+        raise
+    except Exception as error:  # noqa: BLE001 - whatever it is, the client is told
+        events.put("error", problem(error).model_dump(exclude_none=True))
+    else:
+        ids = {name: output[name] for name in ("thread_id", "run_id")}
+        events.put("end", {**ids, "status": output["state"].execution_meta.status})
+    finally:
+        events.end()
+
+
+def _emit(events: Events, chunk: Chunk) -> None:
+    told: dict[str, Any] = {"node": chunk.node}
+    if chunk.type == "token":
+        told["text"] = chunk.text
+    elif chunk.type == "message":
+        told["message"] = chunk.message
+    elif chunk.type == "interrupt":
+        told["interrupts"] = chunk.interrupts
+    elif chunk.type == "custom":
+        told["data"] = chunk.data
+    if chunk.type not in ("end", "error"):  # these are told with what the run comes to
+        events.put(chunk.type, told)
