@@ -33,8 +33,8 @@ from tenxgraph.storage.store import (
     UserMemoryConfig,
     create_local_qdrant_store,
 )
+from tenxgraph.storage.store.memory_scope import MemoryScope
 from tenxgraph.storage.store.pending_write import PendingWrite
-from tenxgraph.storage.store.scope import Scope
 from tenxgraph.testing import HashEmbedding, ScriptedModel
 
 USER = {"user_id": "u"}
@@ -657,7 +657,7 @@ async def test_an_old_promise_does_not_undo_a_newer_one() -> None:
     kept.is_away = True
     await app.ainvoke("blue", config("a"))
     kept.is_away = False
-    kept.writes.take_failures(Scope.of(USER))  # as in another process
+    kept.writes.take_failures(MemoryScope.of(USER))  # as in another process
     await app.ainvoke("ok?", config("b"))
     await app.ainvoke("green", config("b"))
     assert await promised(app.checkpointer, "a") == ["scheduled"]

@@ -19,7 +19,7 @@ from tenxgraph.core.graph.shield import over
 from tenxgraph.core.state import AgentState
 from tenxgraph.storage.checkpointer import BaseCheckpointer
 from tenxgraph.storage.scope import STATE_TYPE_KEY, checked_id
-from tenxgraph.storage.store.scope import Scope as MemoryScope
+from tenxgraph.storage.store.memory_scope import MemoryScope
 
 __all__ = ["CompiledGraph"]
 

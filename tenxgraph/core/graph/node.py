@@ -7,7 +7,7 @@ from typing import Any
 
 from tenxgraph.core.exceptions import GraphError
 from tenxgraph.core.graph.interrupts import ungrouped
-from tenxgraph.core.graph.threads import run_in_thread
+from tenxgraph.core.graph.worker_threads import run_in_thread
 
 __all__ = ["INJECTED", "Node", "accepted", "call"]
 

@@ -16,8 +16,8 @@ from tenxgraph.core.exceptions import StaleStateError
 from tenxgraph.core.graph.ledger import Ledger
 from tenxgraph.storage.checkpointer import ToolExecution
 from tenxgraph.storage.store import BaseStore
+from tenxgraph.storage.store.memory_scope import MemoryScope
 from tenxgraph.storage.store.pending_write import PendingWrite
-from tenxgraph.storage.store.scope import Scope
 
 if TYPE_CHECKING:
     from tenxgraph.core.graph.plan import Plan
@@ -175,7 +175,7 @@ class Promises:
         store.writes.resubmit(Promise(write, row, ledger))
         return True
 
-    async def forget(self, ledger: Ledger, scope: Scope) -> None:
+    async def forget(self, ledger: Ledger, scope: MemoryScope) -> None:
         """Take back what was promised to a scope on a thread, and what the ledger says of it."""
         for row in await ledger.scheduled():
             kept = row.result if isinstance(row.result, Mapping) else {}

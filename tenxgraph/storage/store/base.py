@@ -10,6 +10,7 @@ from typing import Any, Self
 
 from tenxgraph._sync import sync_twin
 from tenxgraph.storage.store import writer_thread
+from tenxgraph.storage.store.memory_scope import Config, MemoryScope, Provenance
 from tenxgraph.storage.store.new_record import checked_key, checked_memories, new_record
 from tenxgraph.storage.store.pending import PendingWrites
 from tenxgraph.storage.store.pending_write import MissingMemoryError, PendingWrite
@@ -31,7 +32,6 @@ from tenxgraph.storage.store.records import (
     checked_write_mode,
     merged_metadata,
 )
-from tenxgraph.storage.store.scope import Config, Provenance, Scope
 
 __all__ = ["BaseStore"]
 
@@ -118,7 +118,7 @@ class BaseStore(ABC):
         All are checked before the first is written. If a key occurs twice, the last one counts.
         What was promised before to the scope of a memory with a key is waited for.
         """
-        scope, provenance = Scope.of(config), Provenance.of(config)
+        scope, provenance = MemoryScope.of(config), Provenance.of(config)
         checked_write_mode(write_mode)
         records = [new_record(scope, provenance, memory) for memory in checked_memories(memories)]
         if any(record.memory_key is not None for record in records):
@@ -149,7 +149,7 @@ class BaseStore(ABC):
             filters: values, or lists of values of which one must fit, for `memory_type`,
                 `category`, `memory_key` and `thread_id`.
         """
-        scope = Scope.of(config)
+        scope = MemoryScope.of(config)
         where = conditions(memory_type, category, filters)
         checked_limit(limit)
         lowest = checked_threshold(score_threshold)
@@ -160,13 +160,13 @@ class BaseStore(ABC):
 
     async def aget(self, config: Config, memory_id: str) -> MemorySearchResult | None:
         """One memory with its provenance, or `None` if the scope has none of this id."""
-        scope = Scope.of(config)
+        scope = MemoryScope.of(config)
         await self.writes.flush(scope)
         return await self._aone(scope, memory_id)
 
     async def aget_by_key(self, config: Config, memory_key: str | int) -> MemorySearchResult | None:
         """The memory that was stored under this key in this very scope, or `None`."""
-        scope = Scope.of(config)
+        scope = MemoryScope.of(config)
         await self.writes.flush(scope)
         return await self._akeyed(scope, checked_key(memory_key))
 
@@ -180,7 +180,7 @@ class BaseStore(ABC):
             limit: how many a page has at most, 1 to 1,000.
             cursor: the `cursor` of the page before.
         """
-        scope = Scope.of(config)
+        scope = MemoryScope.of(config)
         checked_limit(limit)
         checked_cursor(cursor)
         await self.writes.flush(scope)
@@ -199,7 +199,7 @@ class BaseStore(ABC):
         With `write_mode="merge"` new metadata is laid over the old; `"replace"` drops the old.
         What was promised before to this scope is waited for.
         """
-        scope = Scope.of(config)
+        scope = MemoryScope.of(config)
         text, new = checked_content(content), checked_metadata(metadata)
         checked_write_mode(write_mode)
         await self.writes.flush(scope)
@@ -214,7 +214,7 @@ class BaseStore(ABC):
 
         What was promised before to this scope is waited for.
         """
-        scope = Scope.of(config)
+        scope = MemoryScope.of(config)
         await self.writes.flush(scope)
         if await self._aone(scope, memory_id) is None:
             return False
@@ -226,7 +226,7 @@ class BaseStore(ABC):
 
         Background writes of the scope land first, so that none comes back afterwards.
         """
-        scope = Scope.of(config)
+        scope = MemoryScope.of(config)
         await self.writes.flush(scope)
         self.writes.take_failures(scope)
         forgotten, cursor = 0, None
@@ -245,7 +245,7 @@ class BaseStore(ABC):
         Raises:
             MissingMemoryError: there is no such memory to update. To delete none is fine.
         """
-        scope, asked_at = Scope.of(write.config), datetime.fromisoformat(write.asked_at)
+        scope, asked_at = MemoryScope.of(write.config), datetime.fromisoformat(write.asked_at)
         if write.action == "store":
             record = new_record(scope, Provenance.of(write.config), write.memory(), asked_at)
             await self._asave(scope, [record], write.write_mode, keep_newer=True)
@@ -268,7 +268,7 @@ class BaseStore(ABC):
             config: only the writes of this scope; by default all of this store.
             timeout: seconds to wait at most; by default until all have landed or failed.
         """
-        return await self.writes.flush(None if config is None else Scope.of(config), timeout)
+        return await self.writes.flush(None if config is None else MemoryScope.of(config), timeout)
 
     async def aclose(self) -> None:
         """Land the background writes, then close what this store has opened."""
@@ -299,14 +299,14 @@ class BaseStore(ABC):
     flush = sync_twin(aflush)
     close = sync_twin(aclose)
 
-    async def _aone(self, scope: Scope, memory_id: str) -> MemorySearchResult | None:
+    async def _aone(self, scope: MemoryScope, memory_id: str) -> MemorySearchResult | None:
         found = await self._afetch(scope, [memory_id])
         return found[0] if found and scope.holds(found[0]) else None
 
     @abstractmethod
     async def _asave(
         self,
-        scope: Scope,
+        scope: MemoryScope,
         records: list[MemorySearchResult],
         write_mode: WriteMode,
         *,
@@ -319,28 +319,28 @@ class BaseStore(ABC):
 
     @abstractmethod
     async def _asearch(
-        self, scope: Scope, query: str, where: Where, limit: int
+        self, scope: MemoryScope, query: str, where: Where, limit: int
     ) -> list[MemorySearchResult]:
         """The nearest memories of the scope with their scores, nearest first."""
 
     @abstractmethod
-    async def _afetch(self, scope: Scope, ids: Sequence[str]) -> list[MemorySearchResult]:
+    async def _afetch(self, scope: MemoryScope, ids: Sequence[str]) -> list[MemorySearchResult]:
         """The memories of these ids that exist; ids of any form are allowed."""
 
     @abstractmethod
-    async def _akeyed(self, scope: Scope, memory_key: str) -> MemorySearchResult | None:
+    async def _akeyed(self, scope: MemoryScope, memory_key: str) -> MemorySearchResult | None:
         """The memory that was stored under this key in this very scope."""
 
     @abstractmethod
-    async def _apage(self, scope: Scope, limit: int, cursor: str | None) -> MemoryPage:
+    async def _apage(self, scope: MemoryScope, limit: int, cursor: str | None) -> MemoryPage:
         """The memories of the scope after the cursor, in an order that deletion keeps."""
 
     @abstractmethod
-    async def _areplace(self, scope: Scope, record: MemorySearchResult) -> None:
+    async def _areplace(self, scope: MemoryScope, record: MemorySearchResult) -> None:
         """Write a memory that exists, with new content."""
 
     @abstractmethod
-    async def _aremove(self, scope: Scope, ids: Sequence[str]) -> None:
+    async def _aremove(self, scope: MemoryScope, ids: Sequence[str]) -> None:
         """Delete memories that were found in the scope."""
 
     async def _aclose(self) -> None:  # noqa: B027 - a store need not have opened anything

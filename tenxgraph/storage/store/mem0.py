@@ -9,6 +9,7 @@ from tenxgraph._optional import require
 from tenxgraph.core.exceptions import StoreError
 from tenxgraph.storage.store.base import BaseStore
 from tenxgraph.storage.store.mem0_connection import Mem0Config, Mem0Connection, Memory
+from tenxgraph.storage.store.memory_scope import MemoryScope, is_derived_id, is_memory_id
 from tenxgraph.storage.store.query import Where
 from tenxgraph.storage.store.records import (
     MemoryPage,
@@ -17,7 +18,6 @@ from tenxgraph.storage.store.records import (
     WriteMode,
     merged_metadata,
 )
-from tenxgraph.storage.store.scope import Scope, is_derived_id, is_memory_id
 
 __all__ = ["Mem0Store"]
 
@@ -70,7 +70,7 @@ class Mem0Store(BaseStore):
 
     async def _asave(
         self,
-        scope: Scope,
+        scope: MemoryScope,
         records: list[MemorySearchResult],
         write_mode: WriteMode,
         *,
@@ -83,7 +83,7 @@ class Mem0Store(BaseStore):
         return await self._mem0.run(save)
 
     async def _asearch(
-        self, scope: Scope, query: str, where: Where, limit: int
+        self, scope: MemoryScope, query: str, where: Where, limit: int
     ) -> list[MemorySearchResult]:
         filters = _filters(self._in_app(scope), where)
         # Mem0's own default is to drop all that scores below 0.1.
@@ -93,18 +93,18 @@ class Mem0Store(BaseStore):
         memories = [_memory(item) for item in found["results"]]
         return sorted(memories, key=lambda memory: -memory.score)
 
-    async def _afetch(self, scope: Scope, ids: Sequence[str]) -> list[MemorySearchResult]:
+    async def _afetch(self, scope: MemoryScope, ids: Sequence[str]) -> list[MemorySearchResult]:
         own = [memory_id for memory_id in ids if is_memory_id(memory_id)]
         items = await self._mem0.run(lambda mem0: [mem0.get(memory_id) for memory_id in own])
         memories = [_memory(item) for item in items if item is not None]
         return [memory for memory in memories if self._in_app(scope).holds(memory)]
 
-    async def _akeyed(self, scope: Scope, memory_key: str) -> MemorySearchResult | None:
+    async def _akeyed(self, scope: MemoryScope, memory_key: str) -> MemorySearchResult | None:
         derived = self._in_app(scope).id_for("key", memory_key)
         found = await self._mem0.run(lambda mem0: _derived(mem0, self._in_app(scope), derived))
         return found[0] if found else None
 
-    async def _apage(self, scope: Scope, limit: int, cursor: str | None) -> MemoryPage:
+    async def _apage(self, scope: MemoryScope, limit: int, cursor: str | None) -> MemoryPage:
         filters = _filters(self._in_app(scope), {})
         # Mem0 has no cursors, so a page is cut from the whole.
         listed = await self._mem0.run(lambda mem0: mem0.get_all(filters=filters, top_k=_EVERYTHING))
@@ -118,7 +118,7 @@ class Mem0Store(BaseStore):
         page = rest[:limit]
         return MemoryPage(page, page[-1].id if len(rest) > limit else None)
 
-    async def _areplace(self, scope: Scope, record: MemorySearchResult) -> None:
+    async def _areplace(self, scope: MemoryScope, record: MemorySearchResult) -> None:
         await self._mem0.run(
             lambda mem0: mem0.update(
                 record.id,
@@ -127,7 +127,7 @@ class Mem0Store(BaseStore):
             )
         )
 
-    async def _aremove(self, scope: Scope, ids: Sequence[str]) -> None:
+    async def _aremove(self, scope: MemoryScope, ids: Sequence[str]) -> None:
         def remove(mem0: Memory) -> None:
             for memory_id in ids:
                 _remove(mem0, memory_id)
@@ -137,13 +137,13 @@ class Mem0Store(BaseStore):
     async def _aclose(self) -> None:
         await self._mem0.aclose()
 
-    def _in_app(self, scope: Scope) -> Scope:
-        return Scope(scope.user_id, scope.agent_id, scope.app_id or self._app_id)
+    def _in_app(self, scope: MemoryScope) -> MemoryScope:
+        return MemoryScope(scope.user_id, scope.agent_id, scope.app_id or self._app_id)
 
     def _save(
         self,
         mem0: Memory,
-        scope: Scope,
+        scope: MemoryScope,
         record: MemorySearchResult,
         write_mode: WriteMode,
         keep_newer: bool,
@@ -158,7 +158,7 @@ class Mem0Store(BaseStore):
 
 def _save_derived(
     mem0: Memory,
-    scope: Scope,
+    scope: MemoryScope,
     record: MemorySearchResult,
     derived: str,
     write_mode: WriteMode,
@@ -181,13 +181,15 @@ def _save_derived(
     return kept.id
 
 
-def _derived(mem0: Memory, scope: Scope, derived: str) -> list[MemorySearchResult]:
+def _derived(mem0: Memory, scope: MemoryScope, derived: str) -> list[MemorySearchResult]:
     filters = _filters(scope, {}) | {"derived_id": derived}
     listed = mem0.get_all(filters=filters, top_k=100)
     return sorted(map(_memory, listed["results"]), key=lambda memory: memory.id)
 
 
-def _insert(mem0: Memory, scope: Scope, record: MemorySearchResult, derived: str | None) -> str:
+def _insert(
+    mem0: Memory, scope: MemoryScope, record: MemorySearchResult, derived: str | None
+) -> str:
     added = mem0.add(
         record.content,
         user_id=scope.user_id,
@@ -204,7 +206,7 @@ def _remove(mem0: Memory, memory_id: str) -> None:
         mem0.delete(memory_id)
 
 
-def _labels(scope: Scope, record: MemorySearchResult, derived: str | None) -> dict[str, Any]:
+def _labels(scope: MemoryScope, record: MemorySearchResult, derived: str | None) -> dict[str, Any]:
     texts = {name: getattr(record, name) for name in _LABELS if name not in ("agent_id", "app_id")}
     texts |= {"app_id": scope.app_id, "derived_id": derived}
     return {
@@ -217,7 +219,7 @@ def _labels(scope: Scope, record: MemorySearchResult, derived: str | None) -> di
     }
 
 
-def _filters(scope: Scope, where: Where) -> dict[str, Any]:
+def _filters(scope: MemoryScope, where: Where) -> dict[str, Any]:
     wanted: dict[str, Any] = scope.owned()
     if not scope.user_id:
         wanted |= {"run_id": _RUN, "owner": ""}

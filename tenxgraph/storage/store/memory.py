@@ -10,9 +10,9 @@ from collections.abc import Sequence
 from operator import mul
 
 from tenxgraph.storage.store.embedding.base import BaseEmbedding
+from tenxgraph.storage.store.memory_scope import MemoryScope
 from tenxgraph.storage.store.query import Where, matches
 from tenxgraph.storage.store.records import MemoryPage, MemorySearchResult
-from tenxgraph.storage.store.scope import Scope
 from tenxgraph.storage.store.scores import Distance, checked_distance, score_of
 from tenxgraph.storage.store.vector import VectorStore
 
@@ -41,7 +41,7 @@ class InMemoryStore(VectorStore):
                 self._memories[record.id] = (record, vector)
 
     async def _anearest(
-        self, scope: Scope, vector: list[float], where: Where, limit: int
+        self, scope: MemoryScope, vector: list[float], where: Where, limit: int
     ) -> list[MemorySearchResult]:
         with self._lock:
             kept = list(self._memories.values())
@@ -56,7 +56,7 @@ class InMemoryStore(VectorStore):
         with self._lock:
             return [_copy(self._memories[i][0]) for i in ids if i in self._memories]
 
-    async def _apage(self, scope: Scope, limit: int, cursor: str | None) -> MemoryPage:
+    async def _apage(self, scope: MemoryScope, limit: int, cursor: str | None) -> MemoryPage:
         with self._lock:
             kept = [record for record, _ in self._memories.values() if scope.holds(record)]
         kept.sort(key=lambda memory: memory.id)
@@ -64,7 +64,7 @@ class InMemoryStore(VectorStore):
         page = [_copy(record) for record in kept[start : start + limit]]
         return MemoryPage(page, page[-1].id if start + limit < len(kept) else None)
 
-    async def _aremove(self, scope: Scope, ids: Sequence[str]) -> None:
+    async def _aremove(self, scope: MemoryScope, ids: Sequence[str]) -> None:
         with self._lock:
             for memory_id in ids:
                 self._memories.pop(memory_id, None)

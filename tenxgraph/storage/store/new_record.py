@@ -4,6 +4,7 @@ import uuid
 from collections.abc import Iterable
 from datetime import UTC, datetime
 
+from tenxgraph.storage.store.memory_scope import MemoryScope, Provenance
 from tenxgraph.storage.store.records import (
     MemorySearchResult,
     MemoryType,
@@ -12,13 +13,12 @@ from tenxgraph.storage.store.records import (
     checked_metadata,
     checked_text,
 )
-from tenxgraph.storage.store.scope import Provenance, Scope
 
 __all__ = ["checked_category", "checked_key", "checked_memories", "new_record"]
 
 
 def new_record(
-    scope: Scope, provenance: Provenance, new: NewMemory, at: datetime | None = None
+    scope: MemoryScope, provenance: Provenance, new: NewMemory, at: datetime | None = None
 ) -> MemorySearchResult:
     """The record of a new memory; `ValueError` says what of it cannot be kept.
 

@@ -11,13 +11,13 @@ from typing import TYPE_CHECKING
 
 from tenxgraph.core.exceptions import StoreMismatchError
 from tenxgraph.storage.store import writer_thread
+from tenxgraph.storage.store.memory_scope import MemoryScope
 from tenxgraph.storage.store.pending_write import (
     KeptWrite,
     MissingMemoryError,
     PendingLog,
     PendingWrite,
 )
-from tenxgraph.storage.store.scope import Scope
 
 if TYPE_CHECKING:
     from tenxgraph.storage.store.base import BaseStore
@@ -94,14 +94,14 @@ class PendingWrites:
         self.stats = WriteStats()
         self._store = store
         self._limit = limit
-        self._failures: dict[Scope, deque[FailedWrite]] = {}
+        self._failures: dict[MemoryScope, deque[FailedWrite]] = {}
         self.forget_parent()
         writer_thread.watch(self)
 
     def forget_parent(self) -> None:
         """Begin with nothing on its way, as a forked child does: its parent carries those out."""
         self._open: dict[Future[None], PendingWrite] = {}
-        self._tails: dict[Scope, asyncio.Task[None]] = {}
+        self._tails: dict[MemoryScope, asyncio.Task[None]] = {}
         self._slots = asyncio.Semaphore(_AT_ONCE)
 
     def __len__(self) -> int:
@@ -142,7 +142,7 @@ class PendingWrites:
             self._open[place.done] = write
         place.promised.set_result((write, kept))
 
-    async def flush(self, scope: Scope | None = None, timeout: float | None = None) -> int:
+    async def flush(self, scope: MemoryScope | None = None, timeout: float | None = None) -> int:
         """Wait for the writes that were submitted so far.
 
         Args:
@@ -156,7 +156,7 @@ class PendingWrites:
         await self._wait(futures, timeout)
         return sum(not future.done() for future in futures)
 
-    def take_failures(self, scope: Scope) -> list[FailedWrite]:
+    def take_failures(self, scope: MemoryScope) -> list[FailedWrite]:
         """The scope's writes that failed since this was last asked."""
         return list(self._failures.pop(scope, ()))
 
@@ -164,7 +164,7 @@ class PendingWrites:
         """A snapshot of what has been submitted and has not ended."""
         return self._open.copy()
 
-    def _futures(self, scope: Scope | None) -> list[Future[None]]:
+    def _futures(self, scope: MemoryScope | None) -> list[Future[None]]:
         writes = self._open.copy()
         if scope is None:
             return list(writes)
@@ -255,7 +255,7 @@ class PendingWrites:
             )
 
 
-def _overlap(one: Scope, other: Scope) -> bool:
+def _overlap(one: MemoryScope, other: MemoryScope) -> bool:
     mine, theirs = one.owned(), other.owned()
     return all(theirs.get(name, value) == value for name, value in mine.items())
 

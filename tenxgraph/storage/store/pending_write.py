@@ -6,8 +6,8 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Literal, Protocol
 
 from tenxgraph.core.exceptions import StoreError
+from tenxgraph.storage.store.memory_scope import MemoryScope
 from tenxgraph.storage.store.records import NewMemory, WriteMode
-from tenxgraph.storage.store.scope import Scope
 
 if TYPE_CHECKING:
     from tenxgraph.storage.store.base import BaseStore
@@ -58,9 +58,9 @@ class PendingWrite:
         return asdict(self)
 
     @property
-    def scope(self) -> Scope:
+    def scope(self) -> MemoryScope:
         """Whose memory it is."""
-        return Scope.of(self.config)
+        return MemoryScope.of(self.config)
 
     @property
     def ordered(self) -> bool:

@@ -6,8 +6,8 @@ from collections.abc import Iterator
 from tenxgraph.core.exceptions import StoreError
 from tenxgraph.storage.store.base import BaseStore
 from tenxgraph.storage.store.memory_config import AgentMemoryConfig, MemoryConfig, UserMemoryConfig
+from tenxgraph.storage.store.memory_scope import Config, MemoryScope
 from tenxgraph.storage.store.records import MemoryType
-from tenxgraph.storage.store.scope import Config, Scope
 
 __all__ = ["memory_prompt", "preloaded_memories"]
 
@@ -71,18 +71,18 @@ async def preloaded_memories(
 
 def _enabled(
     memory: MemoryConfig, config: Config
-) -> Iterator[tuple[UserMemoryConfig | AgentMemoryConfig, Scope]]:
+) -> Iterator[tuple[UserMemoryConfig | AgentMemoryConfig, MemoryScope]]:
     user, agent = memory.user_memory, memory.agent_memory
     if user.enabled:
-        yield user, Scope.of_user(config, user.user_id)
+        yield user, MemoryScope.of_user(config, user.user_id)
     if agent.enabled:
-        yield agent, Scope.of_shared(config, agent.agent_id, agent.app_id)
+        yield agent, MemoryScope.of_shared(config, agent.agent_id, agent.app_id)
 
 
 async def _found(
     memory: MemoryConfig,
     settings: UserMemoryConfig | AgentMemoryConfig,
-    scope: Scope,
+    scope: MemoryScope,
     query: str,
     compiled: BaseStore | None,
 ) -> list[str]:

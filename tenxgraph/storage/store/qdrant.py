@@ -9,12 +9,12 @@ from typing import TYPE_CHECKING, Any
 from tenxgraph._optional import require
 from tenxgraph.core.exceptions import StoreError, StoreMismatchError
 from tenxgraph.storage.store.embedding.base import BaseEmbedding
+from tenxgraph.storage.store.memory_scope import MemoryScope
 from tenxgraph.storage.store.per_loop import PerLoop
 from tenxgraph.storage.store.qdrant_connection import LocalQdrant, QdrantConnection, RemoteQdrant
 from tenxgraph.storage.store.qdrant_points import filter_of, memory_of, payload_of
 from tenxgraph.storage.store.query import FILTER_FIELDS, Where, matches
 from tenxgraph.storage.store.records import MemoryPage, MemorySearchResult
-from tenxgraph.storage.store.scope import Scope
 from tenxgraph.storage.store.scores import Distance, checked_distance, score_of
 from tenxgraph.storage.store.vector import VectorStore
 
@@ -161,7 +161,7 @@ class QdrantStore(VectorStore):
             await self._call("upsert", points=batch)
 
     async def _anearest(
-        self, scope: Scope, vector: list[float], where: Where, limit: int
+        self, scope: MemoryScope, vector: list[float], where: Where, limit: int
     ) -> list[MemorySearchResult]:
         if self._connection.is_local:
             # The engine in this process filters by Python code for each memory, which costs ten
@@ -187,7 +187,7 @@ class QdrantStore(VectorStore):
         points = await self._call("retrieve", ids=ids)
         return [memory_of(point.id, point.payload or {}) for point in points]
 
-    async def _apage(self, scope: Scope, limit: int, cursor: str | None) -> MemoryPage:
+    async def _apage(self, scope: MemoryScope, limit: int, cursor: str | None) -> MemoryPage:
         await self.asetup()
         points, following = await self._call(
             "scroll", scroll_filter=filter_of(scope, {}), limit=limit, offset=cursor
@@ -195,7 +195,7 @@ class QdrantStore(VectorStore):
         memories = [memory_of(point.id, point.payload or {}) for point in points]
         return MemoryPage(memories, None if following is None else str(following))
 
-    async def _aremove(self, scope: Scope, ids: Sequence[str]) -> None:
+    async def _aremove(self, scope: MemoryScope, ids: Sequence[str]) -> None:
         await self._call("delete", points_selector=list(ids))
 
     async def _aclose(self) -> None:

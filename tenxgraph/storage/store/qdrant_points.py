@@ -3,9 +3,9 @@
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
+from tenxgraph.storage.store.memory_scope import MemoryScope
 from tenxgraph.storage.store.query import Where
 from tenxgraph.storage.store.records import MemorySearchResult
-from tenxgraph.storage.store.scope import Scope
 
 if TYPE_CHECKING:
     from qdrant_client import models
@@ -25,7 +25,7 @@ _TEXT_FIELDS = (
 )
 
 
-def filter_of(scope: Scope, where: Where) -> "models.Filter":
+def filter_of(scope: MemoryScope, where: Where) -> "models.Filter":
     """What a point must match to be in the scope and among what is wanted."""
     from qdrant_client import models
 

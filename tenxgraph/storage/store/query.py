@@ -3,8 +3,8 @@
 from collections.abc import Mapping
 from typing import Any
 
+from tenxgraph.storage.store.memory_scope import is_memory_id
 from tenxgraph.storage.store.records import MemorySearchResult, MemoryType, checked_text
-from tenxgraph.storage.store.scope import is_memory_id
 
 __all__ = [
     "FILTER_FIELDS",

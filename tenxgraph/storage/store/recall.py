@@ -8,11 +8,11 @@ from typing import Any
 
 from tenxgraph.core.exceptions import StoreError, TransientStorageError
 from tenxgraph.storage.store.base import BaseStore
+from tenxgraph.storage.store.memory_scope import Config, MemoryScope, Provenance
 from tenxgraph.storage.store.new_record import checked_key
 from tenxgraph.storage.store.pending import FailedWrite
 from tenxgraph.storage.store.pending_write import PENDING_LOG_KEY, PendingLog, PendingWrite
 from tenxgraph.storage.store.records import MemorySearchResult, MemoryType
-from tenxgraph.storage.store.scope import Config, Provenance, Scope
 
 __all__ = [
     "Caller",
@@ -34,7 +34,7 @@ class Caller:
     """Who asks, through which store, and from where in the conversation."""
 
     store: BaseStore
-    scope: Scope
+    scope: MemoryScope
     provenance: Provenance
     idempotency_key: str | None = None
     log: PendingLog | None = None
@@ -42,7 +42,7 @@ class Caller:
     @classmethod
     def of(
         cls,
-        scope: Callable[[], Scope],
+        scope: Callable[[], MemoryScope],
         config: Config | None,
         store: BaseStore | None,
         *,

@@ -9,6 +9,7 @@ from typing import Any, TypeVar
 
 from tenxgraph.storage.store.base import BaseStore
 from tenxgraph.storage.store.memory_config import MemoryConfig
+from tenxgraph.storage.store.memory_scope import Config, MemoryScope
 from tenxgraph.storage.store.new_record import checked_category
 from tenxgraph.storage.store.recall import (
     Caller,
@@ -25,7 +26,6 @@ from tenxgraph.storage.store.records import (
     checked_metadata,
     checked_write_mode,
 )
-from tenxgraph.storage.store.scope import Config, Scope
 
 __all__ = [
     "MemoryTool",
@@ -91,7 +91,7 @@ async def memory_tool(  # noqa: PLR0913, D417 - the model reads this
 
     async def act() -> Any:
         caller = Caller.of(
-            lambda: Scope.of_run(config or {}),
+            lambda: MemoryScope.of_run(config or {}),
             config,
             store,
             tool_call_id=tool_call_id,
@@ -154,7 +154,7 @@ def bind_user_memory(memory: MemoryConfig) -> MemoryTool:
 
         async def act() -> Any:
             caller = Caller.of(
-                lambda: Scope.of_user(config or {}, settings.user_id),
+                lambda: MemoryScope.of_user(config or {}, settings.user_id),
                 config,
                 memory.store_for(settings, store),
                 tool_call_id=tool_call_id,
@@ -212,7 +212,7 @@ def bind_agent_memory(memory: MemoryConfig) -> MemoryTool:
 
         async def act() -> Any:
             caller = Caller.of(
-                lambda: Scope.of_shared(config or {}, settings.agent_id, settings.app_id),
+                lambda: MemoryScope.of_shared(config or {}, settings.agent_id, settings.app_id),
                 config,
                 memory.store_for(settings, store),
             )

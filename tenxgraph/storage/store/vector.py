@@ -8,13 +8,13 @@ from collections.abc import Sequence
 from tenxgraph.core.exceptions import StoreError, StoreMismatchError
 from tenxgraph.storage.store.base import BaseStore
 from tenxgraph.storage.store.embedding.base import BaseEmbedding
+from tenxgraph.storage.store.memory_scope import MemoryScope, is_derived_id, is_memory_id
 from tenxgraph.storage.store.query import Where
 from tenxgraph.storage.store.records import (
     MemorySearchResult,
     WriteMode,
     merged_metadata,
 )
-from tenxgraph.storage.store.scope import Scope, is_derived_id, is_memory_id
 
 __all__ = ["VectorStore"]
 
@@ -36,7 +36,7 @@ class VectorStore(BaseStore):
 
     async def _asave(
         self,
-        scope: Scope,
+        scope: MemoryScope,
         records: list[MemorySearchResult],
         write_mode: WriteMode,
         *,
@@ -60,21 +60,21 @@ class VectorStore(BaseStore):
         return [record.id for record in records]
 
     async def _asearch(
-        self, scope: Scope, query: str, where: Where, limit: int
+        self, scope: MemoryScope, query: str, where: Where, limit: int
     ) -> list[MemorySearchResult]:
         await self.asetup()
         (vector,) = await self._vectors([query])
         return await self._anearest(scope, vector, where, limit)
 
-    async def _afetch(self, scope: Scope, ids: Sequence[str]) -> list[MemorySearchResult]:
+    async def _afetch(self, scope: MemoryScope, ids: Sequence[str]) -> list[MemorySearchResult]:
         await self.asetup()
         own = [memory_id for memory_id in ids if is_memory_id(memory_id)]
         return await self._aload(own) if own else []
 
-    async def _akeyed(self, scope: Scope, memory_key: str) -> MemorySearchResult | None:
+    async def _akeyed(self, scope: MemoryScope, memory_key: str) -> MemorySearchResult | None:
         return await self._aone(scope, scope.id_for("key", memory_key))
 
-    async def _areplace(self, scope: Scope, record: MemorySearchResult) -> None:
+    async def _areplace(self, scope: MemoryScope, record: MemorySearchResult) -> None:
         await self._aupsert([record], await self._vectors([record.content]))
 
     async def _aclose(self) -> None:
@@ -125,7 +125,7 @@ class VectorStore(BaseStore):
 
     @abstractmethod
     async def _anearest(
-        self, scope: Scope, vector: list[float], where: Where, limit: int
+        self, scope: MemoryScope, vector: list[float], where: Where, limit: int
     ) -> list[MemorySearchResult]:
         """The nearest memories of the scope with scores from 0 to 1, nearest first."""
 

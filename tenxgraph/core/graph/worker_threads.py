@@ -16,7 +16,7 @@ __all__ = ["run_in_thread"]
 _IDLE = 10.0
 
 
-class Threads:
+class WorkerThreads:
     """As many threads as there are calls at once; one that is free is used again.
 
     There is no limit but the system's: a node may run another graph and wait for it, and where
@@ -108,7 +108,7 @@ def _result(call: Callable[[], Any]) -> Any:
         raise RuntimeError(f"A sync function raised {error!r}.") from error
 
 
-_threads = Threads()
+_threads = WorkerThreads()
 
 
 async def run_in_thread(function: Callable[..., Any], /, **arguments: Any) -> Any:
@@ -125,7 +125,7 @@ async def run_in_thread(function: Callable[..., Any], /, **arguments: Any) -> An
 def _forget_parents() -> None:
     """A forked child has none of its parent's threads."""
     global _threads
-    _threads = Threads()
+    _threads = WorkerThreads()
 
 
 os.register_at_fork(after_in_child=_forget_parents)

@@ -8,7 +8,7 @@ from typing import Any
 
 from tenxgraph.storage.store.records import MemorySearchResult, checked_text
 
-__all__ = ["Config", "Provenance", "Scope", "is_derived_id", "is_memory_id"]
+__all__ = ["Config", "MemoryScope", "Provenance", "is_derived_id", "is_memory_id"]
 
 Config = Mapping[str, Any]
 
@@ -18,7 +18,7 @@ _ID_NAMESPACE = uuid.UUID("5f0f8a6e-3c55-4f6c-9d0a-8f6f1b7f2c11")
 
 
 @dataclass(frozen=True, slots=True)
-class Scope:
+class MemoryScope:
     """The user, agent and application a memory belongs to; at least one is named.
 
     A memory belongs to every scope it names, with one exception that keeps secrets: a memory that
@@ -30,7 +30,7 @@ class Scope:
     app_id: str | None = None
 
     @classmethod
-    def of(cls, config: Config) -> "Scope":
+    def of(cls, config: Config) -> "MemoryScope":
         """Read the scope from a config; `ValueError` if it names none, or names it badly."""
         if not isinstance(config, Mapping):
             raise ValueError(f"`config` must be a dict, not {type(config).__name__}.")
@@ -43,7 +43,7 @@ class Scope:
         return scope
 
     @classmethod
-    def of_user(cls, config: Config, user_id: str | None = None) -> "Scope":
+    def of_user(cls, config: Config, user_id: str | None = None) -> "MemoryScope":
         """One user: the given one, or the config's. `ValueError` if neither is named."""
         user_id = _checked_id(user_id or config.get("user_id"), "user_id")
         if user_id is None:
@@ -53,7 +53,7 @@ class Scope:
     @classmethod
     def of_shared(
         cls, config: Config, agent_id: str | None = None, app_id: str | None = None
-    ) -> "Scope":
+    ) -> "MemoryScope":
         """An agent or application: the given ones, or else the config's; never its user."""
         if agent_id or app_id:
             return cls.of({"agent_id": agent_id, "app_id": app_id})
@@ -65,7 +65,7 @@ class Scope:
         return cls.of({"agent_id": config.get("agent_id"), "app_id": config.get("app_id")})
 
     @classmethod
-    def of_run(cls, config: Config) -> "Scope":
+    def of_run(cls, config: Config) -> "MemoryScope":
         """All that the run's user has; where no user is named, the agent or application."""
         scope = cls.of(config)
         return cls(user_id=scope.user_id) if scope.user_id else scope
@@ -114,7 +114,7 @@ def is_memory_id(memory_id: object) -> bool:
 
 
 def is_derived_id(memory_id: str) -> bool:
-    """Whether an id was made by `Scope.id_for`, so that its memory may exist already."""
+    """Whether an id was made by `MemoryScope.id_for`, so that its memory may exist already."""
     return uuid.UUID(memory_id).version == _DERIVED
 
 
