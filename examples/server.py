@@ -12,7 +12,10 @@ import urllib.error
 import urllib.request
 from typing import Any
 
-import uvicorn
+try:
+    import uvicorn
+except ImportError:
+    raise SystemExit('This example needs a server: pip install "tenxgraph[server]"') from None
 
 from tenxgraph.core.state import AgentState
 from tenxgraph.prebuilt.agent import ReactAgent
@@ -53,6 +56,8 @@ server = uvicorn.Server(uvicorn.Config(app, port=PORT, log_level="warning"))
 running = threading.Thread(target=server.run)
 running.start()
 while not server.started:
+    if not running.is_alive():
+        raise SystemExit(f"The server did not start. Is port {PORT} taken?")
     time.sleep(0.01)
 
 turn = {"messages": "I have a dog.", "config": {"thread_id": "pets"}}

@@ -5,12 +5,17 @@ import os
 import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from tenxgraph import __version__
-from tenxgraph.core.exceptions import TenxGraphError
+from tenxgraph.core.exceptions import (
+    SchemaVersionError,
+    TenxGraphError,
+    TransientStorageError,
+)
 
 if TYPE_CHECKING:
+    from tenxgraph.core.graph import CompiledGraph
     from tenxgraph.server import ServerSettings
 
 __all__ = ["main"]
@@ -41,15 +46,21 @@ def _parser() -> argparse.ArgumentParser:
         ("setup", "create the tables, or migrate them, and make the store ready"),
         ("check", "load everything that the settings name, and serve nothing"),
     ):
-        command = commands.add_parser(name, help=said, description=said)
+        command = commands.add_parser(
+            name,
+            help=said,
+            description=said,
+            formatter_class=argparse.ArgumentDefaultsHelpFormatter,
+        )
         command.add_argument(
             "agent", nargs="?", help="`module:attribute` of a graph, instead of a file"
         )
-        command.add_argument("--config", default=None, help=f"by default {_FILE_NAME}")
+        command.add_argument("--config", help=f"{_FILE_NAME}, if not this")
         if name == "serve":
-            command.add_argument("--host", default="127.0.0.1")
-            command.add_argument("--port", type=_from(0, 65535), default=8000)
-            command.add_argument("--workers", type=_from(1, 1000), default=1)
+            command.add_argument("--host", default="127.0.0.1", help="where to listen")
+            command.add_argument("--port", type=_from(0, 65535), default=8000, help="where, too")
+            workers = "processes that serve"
+            command.add_argument("--workers", type=_from(1, 1000), default=1, help=workers)
             grace = "seconds that requests have to end in when the server is told to"
             command.add_argument("--grace", type=_from(0, 3600), default=30, help=grace)
     return parser
@@ -71,17 +82,38 @@ def _serve(settings: "ServerSettings", told: argparse.Namespace) -> int:
     from tenxgraph.server import SettingsError, load_app
     from tenxgraph.server.app import CONFIG_VARIABLE
 
+    if told.workers > 1 and told.agent is not None:
+        raise SettingsError(f"Several workers need a {_FILE_NAME}: each of them reads it.")
     # Before any worker is started: one that cannot load it would be started again for ever.
     app = load_app(settings)
+    _refuse_unready(app.state.deployment.graph, told.workers)
     where = {"host": told.host, "port": told.port, "timeout_graceful_shutdown": told.grace}
     if told.workers == 1:
         uvicorn.run(app, **where)
         return 0
-    if told.agent is not None:
-        raise SettingsError(f"Several workers need a {_FILE_NAME}: each of them reads it.")
     os.environ[CONFIG_VARIABLE] = str(Path(told.config or _FILE_NAME).resolve())
     uvicorn.run("tenxgraph.server:load_app", factory=True, workers=told.workers, **where)
     return 0
+
+
+def _refuse_unready(graph: "CompiledGraph[Any]", workers: int) -> None:
+    """Say at the start what would be wrong with every request."""
+    from tenxgraph.server import SettingsError
+
+    for part in (graph.checkpointer, graph.store):
+        if workers > 1 and getattr(part, "serves_one_process", False):
+            raise SettingsError(
+                f"{workers} workers cannot share a {type(part).__name__} that serves one process: "
+                "each would have threads or memories of its own. Use a database server."
+            )
+    try:
+        graph.checkpointer.list_threads({"user_id": "tenxgraph-start"}, limit=1)
+    except SchemaVersionError as error:
+        raise SettingsError(f"{error} With these settings: `tenxgraph setup`.") from error
+    except TransientStorageError as error:
+        _say(f"The database is away, and requests are answered with 503 until it is back: {error}")
+    finally:
+        graph.checkpointer.close()
 
 
 def _setup(settings: "ServerSettings", _told: argparse.Namespace) -> int:
@@ -95,7 +127,9 @@ def _setup(settings: "ServerSettings", _told: argparse.Namespace) -> int:
             graph.store.setup()
     finally:
         graph.close()
-    _say("The database and the store are ready.")
+    _say(f"{type(graph.checkpointer).__name__} is set up.")
+    if graph.store is not None:
+        _say(f"{type(graph.store).__name__} is set up.")
     return 0
 
 
@@ -105,12 +139,17 @@ def _check(settings: "ServerSettings", _told: argparse.Namespace) -> int:
     deployment = load_app(settings).state.deployment
     graph = deployment.graph
     _say(f"agent: {settings.agent}")
-    _say(f"checkpointer: {type(graph.checkpointer).__name__}")
-    _say(f"store: {'none' if graph.store is None else type(graph.store).__name__}")
+    _say(f"checkpointer: {_name(graph.checkpointer)}")
+    _say(f"store: {'none' if graph.store is None else _name(graph.store)}")
     _say(f"auth: {settings.auth or 'none: everybody is anonymous'}")
     _say(f"authorization: {settings.authorization}")
     graph.close()
     return 0
+
+
+def _name(part: Any) -> str:
+    alone = getattr(part, "serves_one_process", False)
+    return type(part).__name__ + (", for one process" if alone else "")
 
 
 def _from(least: int, most: int) -> Callable[[str], int]:

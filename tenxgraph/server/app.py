@@ -5,7 +5,7 @@ from collections.abc import AsyncIterator, Callable, Iterable
 from contextlib import asynccontextmanager
 from typing import Any
 
-from fastapi import FastAPI, HTTPException, Request, Response, Security
+from fastapi import FastAPI, Request, Response, Security
 from fastapi.exceptions import RequestValidationError
 from fastapi.routing import APIRoute
 from fastapi.security import HTTPBearer
@@ -116,8 +116,6 @@ def load_app(settings: ServerSettings | None = None) -> FastAPI:
 
 
 async def _answered(_request: Request, error: Exception) -> Response:
-    if isinstance(error, StarletteHTTPException) and not isinstance(error, HTTPException):
-        error = HTTPException(error.status_code, error.detail, dict(error.headers or {}))
     return answer(error)
 
 

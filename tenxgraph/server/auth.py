@@ -1,6 +1,7 @@
 """Auth: who calls. A backend looks at the request, and says which user it is of."""
 
 import inspect
+import logging
 import os
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
@@ -22,6 +23,8 @@ __all__ = [
     "call",
     "identified",
 ]
+
+logger = logging.getLogger("tenxgraph.server")
 
 _LONGEST_ID = 255
 
@@ -130,9 +133,10 @@ class JWTAuth:
             )
         except self._jwt.PyJWKClientConnectionError as error:
             raise AuthUnavailableError(f"The published keys are out of reach: {error}") from error
-        except self._jwt.PyJWTError:
+        except self._jwt.PyJWTError as error:
+            logger.info("A token was refused: %s: %s", type(error).__name__, error)
             return None
-        return User(claims["sub"], claims)
+        return User(claims["sub"], claims) if _is_user_id(claims["sub"]) else None
 
     def _published_key(self, token: str) -> Any:
         assert self._keys is not None
@@ -155,6 +159,10 @@ class JWTAuth:
                 self._check_key(known[name], name, key)
 
     def _check_key(self, algorithm: Any, name: str, key: str) -> None:
+        least = int(name[2:]) // 8 if name.startswith("HS") else 0
+        if len(key.encode()) < least:
+            message = f"JWT_SECRET_KEY has {len(key.encode())} bytes; {name} needs {least}."
+            raise SettingsError(message)
         try:
             algorithm.prepare_key(key)
         except (self._jwt.PyJWTError, ValueError, TypeError) as error:
@@ -196,9 +204,17 @@ async def identified(backend: Callable[..., Any], request: HTTPConnection) -> Us
     if not isinstance(user, User) or not isinstance(user.user_id, str):
         kind = type(found).__name__
         raise TypeError(f"The auth backend returned {kind}, and no User, user id or None.")
-    if len(user.user_id) > _LONGEST_ID or "\x00" in user.user_id:
+    if user.user_id.strip() and not _is_user_id(user.user_id):
         raise TypeError(f"The auth backend returned a user id that is none: {user.user_id[:80]!r}.")
     return user if user.user_id.strip() else None
+
+
+def _is_user_id(text: str) -> bool:
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return False
+    return bool(text.strip()) and len(text) <= _LONGEST_ID and "\x00" not in text
 
 
 async def call(function: Callable[..., Any], *given: Any) -> Any:

@@ -1,7 +1,7 @@
 """Authorization: what a caller may do, and whose threads count for it."""
 
-from collections.abc import Awaitable, Callable
-from dataclasses import dataclass
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass, field
 from typing import Any, Literal, Protocol
 
 from tenxgraph.server.auth import User
@@ -82,6 +82,7 @@ class Caller:
 
     user_id: str
     reach: Reach
+    claims: Mapping[str, Any] = field(default_factory=dict)
 
     def config(self, thread_id: str | None = None) -> dict[str, Any]:
         """The config of a call on the caller's behalf."""
@@ -89,4 +90,6 @@ class Caller:
             "user_id": self.user_id,
             "authz": {"user_id": self.user_id, "scope": self.reach},
         }
+        if self.claims:
+            config["authz"]["claims"] = dict(self.claims)
         return config if thread_id is None else {**config, "thread_id": thread_id}

@@ -8,6 +8,7 @@ from typing import Annotated, Any
 from fastapi import Depends, HTTPException, Request, Response
 from fastapi.exceptions import RequestValidationError
 from fastapi.routing import APIRoute
+from starlette.exceptions import HTTPException as StarletteHTTPException
 
 from tenxgraph.core.graph import CompiledGraph
 from tenxgraph.server.auth import User, call, identified
@@ -62,7 +63,7 @@ class Guarded(APIRoute):
             try:
                 request.state.user = await _user(request)
                 return await handle(request)
-            except (HTTPException, RequestValidationError):
+            except (StarletteHTTPException, RequestValidationError):
                 raise
             except Exception as error:  # noqa: BLE001 - whatever it is, it is answered
                 return answer(error)
@@ -88,7 +89,7 @@ class Gate:
             raise HTTPException(403, f"{self._user.user_id!r} may not do this: {action}.")
         if reach not in ("owner", "none"):
             raise TypeError(f"The authorization returned {reach!r}: no 'owner', 'none' or False.")
-        return Caller(self._user.user_id, reach)
+        return Caller(self._user.user_id, reach, self._user.claims)
 
 
 async def _user(request: Request) -> User:

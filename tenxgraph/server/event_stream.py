@@ -14,13 +14,19 @@ __all__ = ["EventStream", "Events"]
 
 _PING_AFTER = 15.0
 _MOST_BYTES = 8 * 2**20
+# Seconds for which a reader may take nothing while that much waits, and how many times as much may
+# come at once.
+_PATIENCE = 2.0
+_BURST = 8
+_TOO_SLOW = b'event: error\ndata: {"code":"too_slow","detail":"More happened than was read."}\n\n'
 
 
 class Events:
     """Events on their way to a reader, who may be slow, or gone.
 
     Args:
-        on_overflow: called when more waits than is kept for a reader; who is dropped then.
+        on_overflow: called when more waits than is kept for a reader, who takes nothing: who is
+            told so and dropped then.
         most_bytes: how much that is.
     """
 
@@ -30,6 +36,7 @@ class Events:
         self._queue: asyncio.Queue[bytes | None] = asyncio.Queue()
         self._waiting = 0
         self._most = most_bytes
+        self._taken_at = self._loop.time()
         self._on_overflow = on_overflow
         self._open = True
 
@@ -58,18 +65,25 @@ class Events:
         except TimeoutError:
             return b": ping\n\n"
         self._waiting -= len(event or b"")
+        self._taken_at = self._loop.time()
         return event
 
     def _put(self, event: bytes) -> None:
         if not self._open:
             return
-        if self._waiting + len(event) > self._most:
+        if self._is_too_much():
             self.drop()
+            self._queue.put_nowait(_TOO_SLOW)
             self.end()
             self._on_overflow()
             return
         self._waiting += len(event)
         self._queue.put_nowait(event)
+
+    def _is_too_much(self) -> bool:
+        """Whether more waits than there should, and not only since a moment ago."""
+        silent = self._loop.time() - self._taken_at > _PATIENCE
+        return self._waiting > (self._most if silent else self._most * _BURST)
 
 
 class EventStream(Response):

@@ -1,7 +1,7 @@
 """Routes of the graph: run it, hear it run, stop it."""
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from fastapi import APIRouter, Response
@@ -12,7 +12,7 @@ from tenxgraph.core.state import AgentState
 from tenxgraph.server.deployment import Deployed, Deployment, Gated, Guarded
 from tenxgraph.server.event_stream import Events, EventStream
 from tenxgraph.server.json_text import Answer, as_json
-from tenxgraph.server.problems import BadInputError, missing, problem
+from tenxgraph.server.problems import BadInputError, answer, missing, problem
 from tenxgraph.server.wire import (
     GraphDescription,
     RunRequest,
@@ -47,7 +47,10 @@ async def invoke_graph(request: RunRequest, deployment: Deployed, gate: Gated) -
     """
     caller = await gate.admit("graph:run", request.config.thread_id)
     config = request.run_config(caller, deployment.limits)
-    output = await _run(deployment, request, config)
+    try:
+        output = await _run(deployment, request, config)
+    except Exception as error:  # noqa: BLE001 - whatever it is, the client is told of what run
+        return answer(error, **_ids(config))
     state = output["state"]
     told = {
         **output,
@@ -127,7 +130,7 @@ async def _tell(
     deployment: Deployment, request: RunRequest, config: dict[str, Any], events: Events
 ) -> None:
     """Run, and tell what happens."""
-    events.put("start", {name: config[name] for name in ("thread_id", "run_id")})
+    events.put("start", _ids(config))
     try:
         output = await _run(deployment, request, config, emit=lambda chunk: _emit(events, chunk))
     except asyncio.CancelledError:
@@ -136,10 +139,14 @@ async def _tell(
     except Exception as error:  # noqa: BLE001 - whatever it is, the client is told
         events.put("error", problem(error).model_dump(exclude_none=True))
     else:
-        ids = {name: output[name] for name in ("thread_id", "run_id")}
-        events.put("end", {**ids, "status": output["state"].execution_meta.status})
+        events.put("end", {**_ids(output), "status": output["state"].execution_meta.status})
     finally:
         events.end()
+
+
+def _ids(told: Mapping[str, Any]) -> dict[str, str]:
+    """Which run it is."""
+    return {name: told[name] for name in ("thread_id", "run_id")}
 
 
 def _emit(events: Events, chunk: Chunk) -> None:

@@ -1,7 +1,8 @@
 """Problems: errors as answers, in the form of RFC 9457 (`application/problem+json`)."""
 
 import logging
-from collections.abc import Iterator
+import re
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from http import HTTPStatus
 from typing import Any
@@ -10,6 +11,7 @@ from uuid import uuid4
 from fastapi import HTTPException
 from fastapi.exceptions import RequestValidationError
 from pydantic import BaseModel
+from starlette.exceptions import HTTPException as StarletteHTTPException
 
 from tenxgraph.core.exceptions import (
     GraphRecursionError,
@@ -33,6 +35,11 @@ logger = logging.getLogger("tenxgraph.server")
 
 _NO_SUCH = "There is no such thread or version, or it is not yours."
 _AWAY = "A part of the server is away. Nothing is lost: try again."
+_NOT_SET_UP = "The database is not set up for this version. It takes `tenxgraph setup`."
+_WORDS = {
+    "model_attributes_type": "send a JSON object, with the header `content-type: application/json`",
+    "json_invalid": "is no JSON",
+}
 _HTTP_CODES = {
     400: "bad_input",
     401: "unauthorized",
@@ -57,6 +64,8 @@ class Problem(BaseModel):
         code: a short, stable name for the cause, for programs.
         detail: what it was, for people.
         error_id: under what the server's log has it, where it went wrong inside.
+        thread_id: the thread of the run that it happened to.
+        run_id: that run.
     """
 
     title: str
@@ -64,6 +73,8 @@ class Problem(BaseModel):
     code: str
     detail: str
     error_id: str | None = None
+    thread_id: str | None = None
+    run_id: str | None = None
 
 
 _KNOWN: tuple[tuple[type[Exception], int, str, str | None], ...] = (
@@ -79,7 +90,7 @@ _KNOWN: tuple[tuple[type[Exception], int, str, str | None], ...] = (
     (PendingInterruptError, 409, "pending_interrupt", "The thread waits for an answer: `resume`."),
     (ThreadOwnershipError, 404, "not_found", _NO_SUCH),
     (TransientStorageError, 503, "transient", _AWAY),
-    (SchemaVersionError, 503, "schema_version", _AWAY),
+    (SchemaVersionError, 503, "schema_version", _NOT_SET_UP),
     (StoreError, 503, "store_unavailable", _AWAY),
     (AuthUnavailableError, 503, "auth_unavailable", _AWAY),
     (GraphRecursionError, 500, "recursion_limit", None),
@@ -115,7 +126,7 @@ def problem(error: Exception) -> Problem:
     What the client can mend is told. What went wrong inside is told to the log, under an id that
     the client gets.
     """
-    if isinstance(error, HTTPException):
+    if isinstance(error, StarletteHTTPException):
         code = _HTTP_CODES.get(error.status_code, "http_error")
         return _problem(error.status_code, code, str(error.detail))
     if isinstance(error, RequestValidationError):
@@ -124,15 +135,17 @@ def problem(error: Exception) -> Problem:
     if status < 500:
         return _problem(status, code, words or str(error))
     error_id = uuid4().hex
-    logger.error("Error %s: %s", error_id, error, exc_info=error)
+    # What is away says all there is to know, and as often as somebody asks.
+    trace = None if status == 503 else error
+    logger.error("Error %s: %s: %s", error_id, type(error).__name__, error, exc_info=trace)
     if isinstance(error, NodeError):
         words = f"Node {error.node!r} failed. The thread is as it was before it, and can go on."
     return _problem(status, code, words or str(error), error_id)
 
 
-def answer(error: Exception) -> Answer:
-    """The answer to a request that came to this."""
-    told = problem(error)
+def answer(error: Exception, **ids: str) -> Answer:
+    """The answer to a request that came to this; `ids` are those of the run it happened to."""
+    told = problem(error).model_copy(update=ids)
     headers = dict(getattr(error, "headers", None) or {})
     if told.status == 503:
         headers["Retry-After"] = "1"
@@ -147,5 +160,12 @@ def _problem(status: int, code: str, detail: str, error_id: str | None = None) -
 
 def _said_of(error: RequestValidationError) -> str:
     """What is wrong with a request, and where in it."""
-    found: list[Any] = list(error.errors())
-    return "; ".join(f"{'.'.join(map(str, one['loc']))}: {one['msg']}" for one in found)
+    return "; ".join(
+        f"{'.'.join(_plain(one['loc']))}: {_WORDS.get(one['type'], one['msg'])}"
+        for one in error.errors()
+    )
+
+
+def _plain(place: Sequence[Any]) -> list[str]:
+    """Where something is, without the names that only pydantic knows."""
+    return [str(part) for part in place if not re.search(r"[\[(-]", str(part))]

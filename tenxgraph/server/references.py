@@ -42,7 +42,9 @@ def lookup(reference: str, what: str) -> Any:
     """
     module_name, _, path = reference.partition(":")
     if not path:
-        raise SettingsError(f"`{what}` must be `module:attribute`, not {reference!r}.")
+        known = " (or 'jwt', in small letters)" if what == "auth" else ""
+        message = f"`{what}` must be `module:attribute`{known}, not {reference!r}."
+        raise SettingsError(message)
     try:
         found: Any = importlib.import_module(module_name)
     except ModuleNotFoundError as error:
@@ -90,7 +92,18 @@ def _made(agent: Any, named: Mapping[str, Any]) -> Any:
     """The compiled graph that an agent is, or is made into."""
     if callable(agent) and not hasattr(agent, "compile"):
         wanted = inspect.signature(agent).parameters
-        agent = agent(**{name: part for name, part in named.items() if name in wanted})
+        given = {name: part for name, part in named.items() if name in wanted}
+        missing = [
+            one.name
+            for one in wanted.values()
+            if one.default is one.empty
+            and one.name not in given
+            and one.kind not in (one.VAR_POSITIONAL, one.VAR_KEYWORD)
+        ]
+        if missing:
+            names = ", ".join(map(repr, missing))
+            raise SettingsError(f"`agent`: its function asks for {names}, which is not named here.")
+        agent = agent(**given)
         if inspect.iscoroutine(agent):
             agent.close()
             raise SettingsError("`agent`: a function that makes an agent must not be async.")

@@ -28,6 +28,7 @@ __all__ = ["router"]
 router = APIRouter(prefix="/v1/threads", tags=["threads"], route_class=Guarded)
 
 Limit = Annotated[int, Query(ge=1, le=1000)]
+Version = Annotated[int | None, Query(ge=0, le=2**63 - 1)]
 
 
 @router.get("", response_model=ThreadPage)
@@ -78,7 +79,7 @@ async def delete_thread(thread_id: ThreadId, deployment: Deployed, gate: Gated) 
 
 @router.get("/{thread_id}/state", response_model=StateVersion)
 async def get_state(
-    thread_id: ThreadId, deployment: Deployed, gate: Gated, version: int | None = None
+    thread_id: ThreadId, deployment: Deployed, gate: Gated, version: Version = None
 ) -> Response:
     """The newest state, or a kept older one, with its version."""
     caller = await gate.admit("threads:read", thread_id)
@@ -96,7 +97,7 @@ async def list_states(
     deployment: Deployed,
     gate: Gated,
     limit: Limit = 50,
-    before: int | None = None,
+    before: Version = None,
 ) -> Response:
     """The kept versions, newest first."""
     caller = await gate.admit("threads:read", thread_id)

@@ -39,6 +39,7 @@ __all__ = [
     "ThreadPage",
 ]
 
+_DEEPEST = 50
 # The library's own fields of a state are changed by the graph, and not by a client.
 _OWN_FIELDS = frozenset({"context", "messages", "context_summary", "execution_meta"})
 
@@ -63,16 +64,40 @@ def _unicode(value: Any) -> Any:
     return value
 
 
+def _shallow(value: Any, depth: int = 0) -> Any:
+    """What is not nested deeper than anything that reads or writes it could follow."""
+    if depth > _DEEPEST:
+        raise ValueError(f"is nested more than {_DEEPEST} deep")
+    items = value.values() if isinstance(value, dict) else value if isinstance(value, list) else ()
+    for item in items:
+        _shallow(item, depth + 1)
+    return value
+
+
+def _not_blank(value: str) -> str:
+    if not value.strip():
+        raise ValueError("must not be blank")
+    return value
+
+
 Text = Annotated[str, AfterValidator(_unicode)]
-Object = Annotated[dict[str, Any], AfterValidator(_unicode)]
+Object = Annotated[dict[str, Any], AfterValidator(_shallow), AfterValidator(_unicode)]
 Id = Annotated[
     str,
     BeforeValidator(_as_text),
     Field(min_length=1, max_length=255, pattern=r"^[^\x00]*$"),
     AfterValidator(_unicode),
+    AfterValidator(_not_blank),
 ]
-# It stands in addresses, as one part of a path.
-ThreadId = Annotated[Id, Field(pattern=r"^[^/]*[^/.][^/]*$")]
+
+
+def _one_part_of_a_path(value: str) -> str:
+    if "/" in value or value in (".", ".."):
+        raise ValueError("must not contain a `/`, and not be `.` or `..`")
+    return value
+
+
+ThreadId = Annotated[Id, AfterValidator(_one_part_of_a_path)]
 """The id of a thread: text of 1 to 255 characters without `/`; a number is its text."""
 
 
@@ -110,6 +135,14 @@ class UserMessage(_Strict):
             raise ValueError("; ".join(one["msg"] for one in told)) from None
 
 
+def _as_messages(said: Any) -> Any:
+    """A text is a message; both may stand in a list."""
+    listed = [said] if isinstance(said, str) else said
+    if not isinstance(listed, list):
+        return listed
+    return [{"content": one} if isinstance(one, str) else one for one in listed]
+
+
 class RunConfig(_Strict):
     """What a client may say of a run.
 
@@ -133,7 +166,7 @@ class RunConfig(_Strict):
     recursion_limit: Annotated[int, Field(ge=1)] | None = None
     node_timeout: Annotated[float, Field(ge=0.001)] | None = None
     tool_timeout: Annotated[float, Field(ge=0.001)] | None = None
-    values: dict[str, Any] = Field(default_factory=dict)
+    values: Annotated[dict[str, Any], AfterValidator(_shallow)] = Field(default_factory=dict)
 
 
 class RunRequest(_Strict):
@@ -148,9 +181,11 @@ class RunRequest(_Strict):
             again), or lets it go on.
     """
 
-    messages: str | list[UserMessage | str] = Field(default_factory=list)
-    state: dict[str, Any] = Field(default_factory=dict)
-    resume: Any = None
+    messages: Annotated[list[UserMessage], BeforeValidator(_as_messages)] = Field(
+        default_factory=list
+    )
+    state: Annotated[dict[str, Any], AfterValidator(_shallow)] = Field(default_factory=dict)
+    resume: Annotated[Any, AfterValidator(_shallow)] = None
     config: RunConfig = Field(default_factory=RunConfig)
     on_disconnect: Literal["stop", "continue"] = "stop"
 
@@ -164,14 +199,12 @@ class RunRequest(_Strict):
 
     def named_messages(self) -> list[str]:
         """The ids that the client has given to its messages."""
-        said = [] if isinstance(self.messages, str) else self.messages
-        ids = (one.message_id for one in said if isinstance(one, UserMessage))
+        ids = (one.message_id for one in self.messages)
         return [one for one in ids if one is not None]
 
     def input(self) -> dict[str, Any]:
         """What the graph is given."""
-        said = [self.messages] if isinstance(self.messages, str) else self.messages
-        messages = [one if isinstance(one, str) else one.message() for one in said]
+        messages = [one.message() for one in self.messages]
         given: dict[str, Any] = {"messages": messages, "state": self.state}
         if "resume" in self.model_fields_set:
             given["resume"] = self.resume

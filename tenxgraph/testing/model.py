@@ -1,9 +1,10 @@
 """A model for tests: it says what it is told to, and refuses what a provider would refuse."""
 
+import inspect
 import re
 import threading
 from collections import deque
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -15,7 +16,7 @@ __all__ = ["ModelRequest", "ScriptedModel"]
 _WORD = re.compile(r"\S+\s*|\s+")
 
 Answer = str | Message | ToolCall | Sequence[ToolCall] | BaseException
-Script = Callable[[list[Message], list[dict[str, Any]]], Answer]
+Script = Callable[[list[Message], list[dict[str, Any]]], Answer | Awaitable[Answer]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,8 +38,8 @@ class ScriptedModel:
 
     Args:
         answers: one for each request: a text, a message, a tool call or several, an exception to
-            raise, or a function of messages and tools that returns one of these. Or one function,
-            which answers every request.
+            raise, or a function of messages and tools, sync or async, that returns one of these.
+            Or one function, which answers every request.
 
     Attributes:
         requests: what it was sent so far.
@@ -65,12 +66,13 @@ class ScriptedModel:
         problems = broken_rules([message.to_openai() for message in messages])
         if problems:
             raise AssertionError(f"A provider would refuse this: {'; '.join(problems)}.")
-        answer = _as_message(self._next(request))
+        told = self._next(request)
+        answer = _as_message(await told if inspect.isawaitable(told) else told)
         for word in _WORD.findall(answer.text()):
             on_token(word)
         return answer
 
-    def _next(self, request: ModelRequest) -> Answer:
+    def _next(self, request: ModelRequest) -> Answer | Awaitable[Answer]:
         with self._lock:
             self.requests.append(request)
             if self._always is None and not self._answers:

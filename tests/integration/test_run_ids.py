@@ -168,3 +168,23 @@ async def test_the_answer_to_a_run_of_very_many_messages_is_its_end(
     again = await app.ainvoke("hi", config(run_id="r"))
     assert len(first["messages"]) == 1200
     assert again["messages"] == first["messages"][-1000:]
+
+
+async def test_a_node_knows_its_run_by_an_id_that_is_the_same_on_every_attempt(
+    checkpointer: Checkpointer,
+) -> None:
+    seen: list[str] = []
+
+    def node(config: Config) -> str:
+        seen.append(config["run_id"])
+        if len(seen) == 1:
+            raise RuntimeError("no")
+        return "ok"
+
+    app = chain(node, checkpointer=checkpointer)
+    with pytest.raises(NodeError):
+        await app.ainvoke("hi", config())
+    await app.ainvoke(None, config(run_id="another"))
+    await app.ainvoke("again", config(run_id="mine"))
+    assert seen[0] == seen[1]
+    assert seen[2] == "mine"

@@ -88,3 +88,28 @@ async def test_closing_a_graph_stops_its_runs_before_it_closes_anything(
     state = await checkpointer.aget_state(config())
     assert state is not None
     assert state.execution_meta.status == "stopped"
+
+
+async def test_a_node_may_close_its_own_graph(checkpointer: Checkpointer) -> None:
+    closed: list[bool] = []
+
+    async def work() -> str:
+        await app.aclose()
+        closed.append(True)
+        return "still there"
+
+    app = chain(work, checkpointer=checkpointer)
+    result = await app.ainvoke("hi", config())
+    assert closed == [True]
+    assert result["messages"][0].text() == "still there"
+
+
+async def test_a_sync_close_in_a_running_loop_comes_to_its_end(checkpointer: Checkpointer) -> None:
+    def work() -> str:
+        return "ok"
+
+    app = chain(work, checkpointer=checkpointer)
+    await app.ainvoke("hi", config())
+    await checkpointer.aget_state(config())
+    app.close()
+    assert await checkpointer.aget_state(config()) is not None

@@ -178,3 +178,21 @@ async def test_whoever_waits_for_the_answer_can_hear_the_chunks_too(
     streamed = [chunk async for chunk in app.astream("again", config("other"))]
     assert [one.message for one in chunks if one.message] == output["messages"]
     assert [one.type for one in chunks] == [one.type for one in streamed]
+
+
+async def test_a_listener_that_fails_changes_nothing_of_the_run(
+    checkpointer: Checkpointer, caplog: pytest.LogCaptureFixture
+) -> None:
+    def broken(chunk: Chunk) -> None:
+        raise RuntimeError("reader broke")
+
+    def fails() -> None:
+        raise ValueError("the node's own")
+
+    app = chain(fails, checkpointer=checkpointer)
+    with pytest.raises(NodeError, match="the node's own"):
+        await app.ainvoke("hi", config(), emit=broken)
+    state = await checkpointer.aget_state(config())
+    assert state is not None
+    assert state.execution_meta.status == "error"
+    assert "reader broke" in caplog.text

@@ -1,5 +1,6 @@
 """Who calls: nobody in particular, the subject of a token, or whom a backend names."""
 
+import logging
 import time
 from typing import Any
 
@@ -41,7 +42,10 @@ async def test_without_authentication_everybody_is_anonymous() -> None:
         assert await owner(client, {"x-user": "alice"}, checkpointer) == "anonymous"
 
 
-async def test_a_tokens_subject_is_the_user(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_tokens_subject_is_the_user(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.INFO, "tenxgraph.server")
     monkeypatch.setenv("JWT_SECRET_KEY", SECRET)
     checkpointer: InMemoryCheckpointer[Any] = InMemoryCheckpointer()
     async with serving(chain(echo, checkpointer=checkpointer), auth="jwt") as client:
@@ -60,12 +64,14 @@ async def test_a_tokens_subject_is_the_user(monkeypatch: pytest.MonkeyPatch) -> 
             bearer({"sub": "alice"}),
             bearer({"exp": SOON}),
             bearer({"sub": "", "exp": SOON}),
+            bearer({"sub": "x" * 256, "exp": SOON}),
             bearer({"sub": "alice", "exp": SOON}, SECRET * 2, "HS512"),
         ):
             answer = await client.get("/v1/threads/t", headers=refused)
             assert answer.status_code == 401, refused
             assert answer.headers["www-authenticate"] == "Bearer"
             assert answer.json()["code"] == "unauthorized"
+        assert "ExpiredSignatureError" in caplog.text, "the reason is for the log"
         assert (await client.get("/ping")).status_code == 200
         assert (await client.get("/health/ready")).status_code == 200
 
@@ -105,6 +111,7 @@ async def test_a_public_key_verifies_and_is_no_secret_to_sign_with() -> None:
         ({}, "JWT_SECRET_KEY"),
         ({"key": SECRET, "jwks_url": "https://x"}, "JWT_SECRET_KEY"),
         ({"jwks_url": "https://x"}, "JWT_ALGORITHM"),
+        ({"key": "shh"}, "has 3 bytes; HS256 needs 32"),
         ({"key": SECRET, "algorithms": ("none",)}, "JWT_ALGORITHM"),
         ({"key": SECRET, "algorithms": ("hs256",)}, "JWT_ALGORITHM"),
         ({"key": SECRET, "algorithms": ("RS256",)}, "no key for RS256"),
@@ -115,6 +122,18 @@ def test_a_token_that_could_not_be_checked_is_refused_at_the_start(
 ) -> None:
     with pytest.raises(ValueError, match=told):
         JWTAuth(**options)
+
+
+async def test_what_is_known_of_the_user_reaches_the_nodes() -> None:
+    seen: list[Any] = []
+
+    def node(config: Any) -> str:
+        seen.append(config["authz"])
+        return "ok"
+
+    async with serving(chain(node), auth=lambda _request: User("a", {"plan": "pro"})) as client:
+        await client.post("/v1/graph/invoke", json={"messages": "hi"})
+    assert seen == [{"user_id": "a", "scope": "owner", "claims": {"plan": "pro"}}]
 
 
 async def _async_backend(request: Any) -> User | None:

@@ -90,6 +90,9 @@ async def test_threads_are_named_found_and_paged(backend: Backend) -> None:
         assert [one["thread_id"] for one in found.json()["items"]] == ["t3"]
         found = await client.get("/v1/threads", params={"search": "Chat 4"})
         assert [one["thread_id"] for one in found.json()["items"]] == ["t4"]
+        for path in ("/state?version=-1", f"/state?version={10**30}", f"/states?before={10**30}"):
+            assert (await client.get(f"/v1/threads/t0{path}")).status_code == 422
+        assert (await client.get("/v1/threads/%20")).status_code == 422
         for bad in ({"metadata": "[1]"}, {"metadata": "{"}, {"limit": 0}, {"cursor": "x"}):
             answer = await client.get("/v1/threads", params=bad)
             assert answer.status_code == 422, (bad, answer.text)

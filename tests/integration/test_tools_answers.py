@@ -246,10 +246,13 @@ async def test_tools_in_a_graph_of_ones_own() -> None:
     assert await ToolNode()(AgentState(), config(), app.checkpointer) == []
 
 
-async def test_without_tools_a_model_that_calls_one_ends_the_run() -> None:
-    app = ReactAgent(ScriptedModel(["Hello!"])).compile()
+async def test_without_tools_a_model_that_calls_one_is_told_that_there_are_none() -> None:
+    asked = ToolCall(id="c", name="search", args={})
+    app = ReactAgent(ScriptedModel(["Hello!", asked, "Sorry."])).compile()
     assert said((await app.ainvoke("hi", config()))["state"]) == ["user: hi", "assistant: Hello!"]
-    assert "tools" not in app.draw()
+    result = await app.ainvoke("search", config())
+    told = ["assistant: ", "tool: There is no tool 'search'. There are: none.", "assistant: Sorry."]
+    assert said(result["messages"]) == told
 
 
 async def test_a_model_may_be_any_function() -> None:

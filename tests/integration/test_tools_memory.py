@@ -841,3 +841,39 @@ async def test_a_thread_that_is_deleted_with_a_promise_pending_is_gone_quietly(
     await kept.aflush()
     assert len(await kept.aget_all(USER)) == 1
     assert caplog.records == []
+
+
+async def test_what_is_forgotten_on_its_way_in_another_process_is_removed_again() -> None:
+    gate = Gate()
+    here, there = InMemoryStore(gate), store()
+    here._memories = there._memories  # one database, two processes
+    checkpointer: InMemoryCheckpointer[AgentState] = InMemoryCheckpointer()
+    model = ScriptedModel([call("memory_tool", action="store", content="secret"), "ok"])
+    worker = ReactAgent(model, [memory_tool]).compile(checkpointer, store=here)
+    other = ReactAgent(ScriptedModel([]), [memory_tool]).compile(checkpointer, store=there)
+    running = asyncio.create_task(worker.ainvoke("go", config()))
+    while await promised(checkpointer) != ["scheduled"]:  # noqa: ASYNC110 - as another process sees it
+        await asyncio.sleep(0.01)
+    await other.aforget_memory(USER)
+    gate.open.set()
+    await running
+    await here.aflush()
+    assert await there.aget_all(USER) == []
+    assert await promised(checkpointer) == ["failed"]
+
+
+@pytest.mark.usefixtures("no_retries")
+async def test_a_node_that_is_replayed_does_not_promise_again_what_was_forgotten() -> None:
+    kept = Away()
+
+    async def node(config: Any, store: Any) -> str:
+        await memory_tool("store", content="secret", config=config, store=store)
+        return str(interrupt("Go on?"))
+
+    app = StateGraph().add_node("node", node).set_entry_point("node").compile(store=kept)
+    kept.is_away = True
+    await app.ainvoke("go", config())
+    kept.is_away = False
+    await app.aforget_memory(USER)
+    await app.ainvoke({"resume": "yes"}, config())
+    assert await kept.aget_all(USER) == []

@@ -1,9 +1,12 @@
 """CompiledGraph: a graph that is ready to run, over a checkpointer."""
 
 import asyncio
+import logging
 import threading
+import time
 from collections.abc import AsyncGenerator, Mapping
 from contextlib import AsyncExitStack
+from contextvars import ContextVar
 from types import TracebackType
 from typing import Any, Generic, Self, TypeVar, cast
 
@@ -23,7 +26,12 @@ from tenxgraph.storage.store.memory_scope import MemoryScope
 
 __all__ = ["CompiledGraph"]
 
+logger = logging.getLogger("tenxgraph.graph")
+
 StateT = TypeVar("StateT", bound=AgentState)
+
+current_run: ContextVar[Run | None] = ContextVar("current_run", default=None)
+"""The run that this code is part of."""
 
 # Seconds that runs have to end in when their graph is closed.
 _FAREWELL = 10.0
@@ -44,6 +52,8 @@ class CompiledGraph(Generic[StateT]):
         self.checkpointer = checkpointer
         self.store = store
         self._runs: dict[tuple[str, str], set[Run]] = {}
+        self._lock = threading.Lock()
+        """Runs may go on in several event loops."""
         checkpointer.bind_state_type(type(plan.initial))
 
     @property
@@ -66,7 +76,7 @@ class CompiledGraph(Generic[StateT]):
                 user's. A thread whose run was cut short goes on where it was.
             config: names the thread.
             emit: told of each chunk that `astream` would yield, at once, from whatever thread it
-                comes from.
+                comes from. What it raises is logged, and changes nothing.
 
         Returns:
             `messages` (what this run added after the input), `state`, `interrupts` (questions that
@@ -82,7 +92,9 @@ class CompiledGraph(Generic[StateT]):
             ValueError: the config is none; says what of it.
             StorageError: the database, or what is stored there, is not as it should be.
         """
-        return await self._execute(Input.of(input), Settings.of(config), emit or _nowhere)
+        return await self._execute(
+            Input.of(input), Settings.of(config), _guarded(emit) if emit else _nowhere
+        )
 
     async def astream(
         self, input: Any = None, config: Mapping[str, Any] | None = None
@@ -126,7 +138,9 @@ class CompiledGraph(Generic[StateT]):
         """
         settings = Settings.of(config)
         known = await self.checkpointer.arequest_stop(dict(settings.config))
-        for run in self._runs.get(_key(settings), ()):
+        with self._lock:
+            runs = list(self._runs.get(_key(settings), ()))
+        for run in runs:
             run.stop()
         return known
 
@@ -187,11 +201,7 @@ class CompiledGraph(Generic[StateT]):
         is not waited for. All that the graph, its agents and its tools were given is closed, even
         if closing one of them fails. A store that others use too opens again by itself.
         """
-        runs = [run for runs in self._runs.values() for run in runs]
-        for run in runs:
-            run.stop()
-        if runs:
-            await asyncio.wait([asyncio.wrap_future(run.over) for run in runs], timeout=_FAREWELL)
+        await self._end_runs()
         async with AsyncExitStack() as closing:  # the last one in is closed first
             closing.push_async_callback(self.checkpointer.aclose)
             for node in self._plan.nodes.values():
@@ -215,17 +225,36 @@ class CompiledGraph(Generic[StateT]):
     ) -> None:
         await self.aclose()
 
+    async def _end_runs(self) -> None:
+        """Stop all runs, those that begin meanwhile too, and wait for them; not for ever."""
+        deadline = time.monotonic() + _FAREWELL
+        own = current_run.get()
+        while runs := [run for run in self._all_runs() if run is not own]:
+            for run in runs:
+                run.stop()
+            waiting = [asyncio.wrap_future(run.over) for run in runs]
+            await asyncio.wait(waiting, timeout=max(0.0, deadline - time.monotonic()))
+            if time.monotonic() >= deadline:
+                return
+
+    def _all_runs(self) -> list[Run]:
+        with self._lock:
+            return [run for runs in self._runs.values() for run in runs]
+
     async def _execute(self, given: Input, settings: Settings, emit: Emit) -> dict[str, Any]:
-        run = Run(self._plan, self.checkpointer, self.store, settings, emit)
-        runs = self._runs.setdefault(_key(settings), set())
-        runs.add(run)
+        run, key = Run(self._plan, self.checkpointer, self.store, settings, emit), _key(settings)
+        with self._lock:
+            self._runs.setdefault(key, set()).add(run)
+        outer = current_run.set(run)
         try:
             return await run.execute(given)
         finally:
+            current_run.reset(outer)
+            with self._lock:
+                self._runs[key].discard(run)
+                if not self._runs[key]:
+                    del self._runs[key]
             run.over.set_result(None)
-            runs.discard(run)
-            if not runs:
-                self._runs.pop(_key(settings), None)
 
     invoke = sync_twin(ainvoke)
     stream = sync_iterator_twin(astream)
@@ -238,6 +267,18 @@ class CompiledGraph(Generic[StateT]):
 
 def _key(settings: Settings) -> tuple[str, str]:
     return str(settings.config["user_id"]), str(settings.config["thread_id"])
+
+
+def _guarded(emit: Emit) -> Emit:
+    """A run is none of a listener's troubles."""
+
+    def told(chunk: Chunk) -> None:
+        try:
+            emit(chunk)
+        except Exception:
+            logger.exception("Whoever listens to a run failed at a chunk of type %r", chunk.type)
+
+    return told
 
 
 def _nowhere(_chunk: Chunk) -> None:

@@ -122,6 +122,10 @@ class Ledger:
         """What is known of a promised write, by its key."""
         return await self._checkpointer.aget_tool_result(self._config, _promise_id(key), 0)
 
+    async def again(self, row: ToolExecution) -> ToolExecution | None:
+        """A row as it is by now."""
+        return await self._checkpointer.aget_tool_result(self._config, row.message_id, row.position)
+
     async def schedule(self, key: str, asker: str, promised: Any) -> ToolExecution:
         """Record, under a key of its own, a write that a node or tool promises."""
         row = ToolExecution(

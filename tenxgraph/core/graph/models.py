@@ -6,7 +6,7 @@ from typing import Any, Protocol, runtime_checkable
 
 from tenxgraph.core.exceptions import GraphError
 from tenxgraph.core.graph.node import call
-from tenxgraph.core.state import Message
+from tenxgraph.core.state import Message, ToolCall
 
 __all__ = ["ChatModel", "FunctionModel", "OnToken"]
 
@@ -35,8 +35,8 @@ class FunctionModel:
     """A function of messages and tools as a model; it answers all at once.
 
     Args:
-        function: `(messages, tools)` to a message, a string or an OpenAI dict; sync or async. A
-            sync one runs in a thread.
+        function: `(messages, tools)` to a message, a string, a tool call or several, or an OpenAI
+            dict; sync or async. A sync one runs in a thread.
     """
 
     def __init__(self, function: Callable[..., Any]) -> None:
@@ -67,7 +67,12 @@ def _as_answer(said: Any) -> Message:
         return Message.assistant(said)
     if isinstance(said, Mapping):
         said = Message.from_openai(said)
+    calls = said if isinstance(said, list | tuple) else [said]
+    if calls and all(isinstance(one, ToolCall) for one in calls):
+        return Message.assistant(tool_calls=calls)
     if isinstance(said, Message) and said.role == "assistant":
         return said
-    message = f"A model must answer with an assistant's message or a string, not {said!r}."
+    message = (
+        f"A model must answer with an assistant's message, a string or tool calls, not {said!r}."
+    )
     raise GraphError(message)

@@ -1,11 +1,12 @@
 """NodeCall: one call of a node, within its time and with an ear for stops."""
 
 import asyncio
+import contextlib
 import time
 from collections.abc import Awaitable, Callable, Coroutine
 from typing import Any
 
-from tenxgraph.core.exceptions import NodeError, TenxGraphError
+from tenxgraph.core.exceptions import GraphError, NodeError, TenxGraphError
 
 __all__ = ["NodeCall", "StopRequestedError"]
 
@@ -73,7 +74,8 @@ class NodeCall:
 
     def stop(self) -> None:
         """Cancel the node, unless a stop has done so before; from any thread."""
-        self._task.get_loop().call_soon_threadsafe(self._cancel)
+        with contextlib.suppress(RuntimeError):  # its loop is closed, and it is over with it
+            self._task.get_loop().call_soon_threadsafe(self._cancel)
 
     def _cancel(self) -> None:
         # Once: the next time it would cut short what the node does to leave things tidy.
@@ -109,7 +111,10 @@ class NodeCall:
         if error is None:
             return self._task.result()
         if isinstance(error, Exception) and (
-            not isinstance(error, TenxGraphError) or self._is_elsewhere(error)
+            not isinstance(error, TenxGraphError)
+            or self._is_elsewhere(error)
+            # What another graph, which the node has run, says of its own input or thread.
+            or (isinstance(error, GraphError) and not isinstance(error, NodeError))
         ):
             message = (
                 f"Node {self._node!r} of thread {self._thread_id!r} failed: "

@@ -26,6 +26,8 @@ __all__ = ["PromiseLog", "Promises"]
 
 logger = logging.getLogger("tenxgraph.graph")
 
+# What stands in the row of a promise that was taken back.
+_FORGOTTEN = {"refused": "forgotten"}
 _KEYS = UUID("6a5b8f5e-1d0e-4f6b-8f43-2c1d6f0a9b37")
 
 # Seconds that the end of a run waits for what it promised. It goes on in the background after that.
@@ -43,9 +45,13 @@ class Promise:
         self._row = row
         self._ledger = ledger
 
-    async def landed(self) -> None:
-        """The store has it; of what it says, nothing is kept here."""
+    async def landed(self) -> bool:
+        """The store has it; of what it says, nothing is kept here. `False` if it was forgotten."""
+        known = await self._ledger.again(self._row)
+        if known is not None and known.result == _FORGOTTEN:
+            return False
         await self._amend("finished", None)
+        return True
 
     async def refused(self, reason: str) -> None:
         """The store will never take it."""
@@ -98,7 +104,7 @@ class PromiseLog:
             return None
         key = self._key_of(write)
         known = await self._ledger.promised(key)
-        if known is not None and known.status != "failed":
+        if known is not None and (known.status != "failed" or known.result == _FORGOTTEN):
             return Promise(write, known, self._ledger, is_new=False)
         if write.idempotency_key in (None, self._key):
             # The key of the call would make one memory of all that the call writes.
@@ -182,7 +188,7 @@ class Promises:
             promise = kept.get("promise") or {}
             config = promise.get("config") or {}
             if scope.owned().items() <= config.items():
-                await ledger.amend(row, "failed", {"refused": "forgotten"})
+                await ledger.amend(row, "failed", _FORGOTTEN)
 
     async def flush(self, thread_id: str) -> None:
         """Wait, but not for ever, until what this thread was promised has landed."""

@@ -233,6 +233,8 @@ class Run:
     def _given(self, state: AgentState) -> dict[str, Any]:
         """What nodes and conditions may ask for. The state is theirs to change, and to return."""
         config = self._thread.config_for_nodes()
+        # The same on every attempt, whatever this call's is.
+        config["run_id"] = self._state.execution_meta.run_id or self._settings.run_id
         if self._log is not None:
             config[PENDING_LOG_KEY] = self._log
         return {

@@ -66,11 +66,9 @@ class ReactAgent(Generic[StateT]):
         self.agent = Agent(model, tool_node, system_prompt, memory, **agent_options)
         graph: StateGraph[Any] = StateGraph(AgentState if state is None else state)
         graph.add_node("model", self.agent).set_entry_point("model")
-        if self.agent.tool_node is None:
-            graph.add_edge("model", END)
-        else:
-            graph.add_node("tools", self.agent.tool_node).add_edge("tools", "model")
-            graph.add_conditional_edges("model", _calls_tools, {True: "tools", False: END})
+        # Also where there are no tools: a model may call one all the same, and is told so.
+        graph.add_node("tools", self.agent.tool_node or ToolNode()).add_edge("tools", "model")
+        graph.add_conditional_edges("model", _calls_tools, {True: "tools", False: END})
         self._graph = graph
 
     def compile(

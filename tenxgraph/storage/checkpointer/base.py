@@ -32,6 +32,11 @@ class BaseCheckpointer(ABC, Generic[StateT]):
     `ThreadOwnershipError`. A database that is away raises `TransientStorageError`.
     """
 
+    @property
+    def serves_one_process(self) -> bool:
+        """Whether what is kept here cannot be reached by another process."""
+        return False
+
     @abstractmethod
     async def asetup(self) -> None:
         """Create the tables, or migrate them. Run it once before the first request.

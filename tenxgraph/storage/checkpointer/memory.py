@@ -25,3 +25,8 @@ class InMemoryCheckpointer(DurableCheckpointer[StateT]):
             state_history_limit=state_history_limit,
             enforce_user_isolation=enforce_user_isolation,
         )
+
+    @property
+    def serves_one_process(self) -> bool:
+        """It does."""
+        return True

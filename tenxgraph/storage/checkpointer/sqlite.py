@@ -46,5 +46,10 @@ class SqliteCheckpointer(DurableCheckpointer[StateT]):
             enforce_user_isolation=enforce_user_isolation,
         )
 
+    @property
+    def serves_one_process(self) -> bool:
+        """A file does not; `":memory:"` does."""
+        return self._database.path == ":memory:"
+
     def __repr__(self) -> str:
         return f"SqliteCheckpointer({self._database.path!r})"

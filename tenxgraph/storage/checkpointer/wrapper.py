@@ -32,6 +32,10 @@ class CheckpointerWrapper(BaseCheckpointer[StateT]):
     async def asetup(self) -> None:
         await self.durable.asetup()
 
+    @property
+    def serves_one_process(self) -> bool:
+        return self.durable.serves_one_process
+
     def bind_state_type(self, state_type: type[StateT]) -> None:
         self.durable.bind_state_type(state_type)
 

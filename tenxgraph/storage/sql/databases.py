@@ -21,12 +21,9 @@ def open_database(dsn: str | None, schema: str | None = None) -> PostgresDatabas
         raise ValueError(message)
     if is_postgres(dsn):
         return PostgresDatabase(PostgresDsn.parse(dsn), schema or "public", PostgresOptions())
-    path = sqlite_path(dsn)
+    path = sqlite_path(dsn) if "://" in dsn else dsn
     if path is None:
-        message = (
-            "The DSN must begin with postgresql:// or sqlite:///; a file is named by a URL here, "
-            "such as sqlite:///agents.db."
-        )
+        message = "The DSN must be a postgresql:// or sqlite:/// URL, or the path of a SQLite file."
         raise ValueError(message)
     if path == MEMORY:
         message = f"{dsn} names no file, so what is done to it is gone at once."

@@ -11,6 +11,10 @@ from sqlalchemy.ext.asyncio import AsyncEngine
 __all__ = ["LoopEngines"]
 
 
+# Seconds after which another loop, which has not closed its engine, is taken to be blocked.
+_BLOCKED = 1.0
+
+
 async def _dispose_with_loop(engine: AsyncEngine) -> AsyncGenerator[None, None]:
     """Wait for the end of the loop.
 
@@ -65,4 +69,5 @@ class LoopEngines:
                 await one.guard.aclose()
             elif loop.is_running():
                 future = asyncio.run_coroutine_threadsafe(one.guard.aclose(), loop)
-                await asyncio.wrap_future(future)
+                # A loop that waits for this very call, by a sync method, does it afterwards.
+                await asyncio.wait((asyncio.wrap_future(future),), timeout=_BLOCKED)

@@ -1,10 +1,11 @@
 """What every long-term memory promises, and the rules that are the same for all of them."""
 
 import dataclasses
+import os
 import threading
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
-from datetime import UTC, datetime
+from collections.abc import Callable, Mapping, Sequence
+from datetime import datetime
 from types import TracebackType
 from typing import Any, Self
 
@@ -31,13 +32,26 @@ from tenxgraph.storage.store.records import (
     checked_metadata,
     checked_write_mode,
     merged_metadata,
+    moment,
 )
 
-__all__ = ["BaseStore"]
+__all__ = ["BaseStore", "Revision"]
+
+Revision = Callable[[MemorySearchResult], MemorySearchResult | None]
+"""What an update makes of a memory; `None` if it is to stay as it is."""
 
 _FORGET_PAGE = 256
 
 _making_writes = threading.Lock()
+
+
+def _renew_lock() -> None:
+    """A lock held by another thread at the moment of a fork would stay locked in the child."""
+    global _making_writes
+    _making_writes = threading.Lock()
+
+
+os.register_at_fork(after_in_child=_renew_lock)
 
 
 class BaseStore(ABC):
@@ -55,6 +69,11 @@ class BaseStore(ABC):
     """
 
     _writes: PendingWrites | None = None
+
+    @property
+    def serves_one_process(self) -> bool:
+        """Whether what is kept here cannot be reached by another process at the same time."""
+        return False
 
     def __new__(cls, *_args: Any, **_named: Any) -> Self:
         """Make a store, whose writes are waited for when the process is told to end."""
@@ -203,11 +222,11 @@ class BaseStore(ABC):
         text, new = checked_content(content), checked_metadata(metadata)
         checked_write_mode(write_mode)
         await self.writes.flush(scope)
-        old = await self._aone(scope, memory_id)
-        if old is None:
-            return False
-        await self._areplace(scope, _changed(old, text, new, write_mode, datetime.now(UTC)))
-        return True
+
+        def revise(old: MemorySearchResult) -> MemorySearchResult:
+            return _changed(old, text, new, write_mode, moment())
+
+        return await self._arevise(scope, memory_id, text, revise)
 
     async def adelete(self, config: Config, memory_id: str) -> bool:
         """Delete a memory. `False` if the scope has none of this id.
@@ -250,16 +269,27 @@ class BaseStore(ABC):
             record = new_record(scope, Provenance.of(write.config), write.memory(), asked_at)
             await self._asave(scope, [record], write.write_mode, keep_newer=True)
             return
-        old = await self._aone(scope, str(write.memory_id))
-        if old is None and write.action == "update":
-            raise MissingMemoryError(f"There is no memory {write.memory_id!r}.")
-        if old is None or old.updated_at > asked_at:
-            return
         if write.action == "delete":
-            await self._aremove(scope, [old.id])
-        else:
-            told = write.content, write.metadata, write.write_mode
-            await self._areplace(scope, _changed(old, *told, asked_at))
+            old = await self._aone(scope, str(write.memory_id))
+            if old is not None and old.updated_at <= asked_at:
+                await self._aremove(scope, [old.id])
+            return
+
+        def revise(old: MemorySearchResult) -> MemorySearchResult | None:
+            if old.updated_at > asked_at:
+                return None
+            return _changed(old, write.content, write.metadata, write.write_mode, asked_at)
+
+        if not await self._arevise(scope, str(write.memory_id), write.content, revise):
+            raise MissingMemoryError(f"There is no memory {write.memory_id!r}.")
+
+    async def take_back(self, write: PendingWrite) -> None:
+        """Remove what a promised write has written, since it was forgotten on its way."""
+        scope, memory_id = MemoryScope.of(write.config), write.memory_id
+        if write.action == "store":
+            memory_id = new_record(scope, Provenance.of(write.config), write.memory()).id
+        if await self._aone(scope, str(memory_id)) is not None:
+            await self._aremove(scope, [str(memory_id)])
 
     async def aflush(self, config: Config | None = None, timeout: float | None = None) -> int:
         """Wait for the background writes, and return how many did not land in time.
@@ -336,8 +366,14 @@ class BaseStore(ABC):
         """The memories of the scope after the cursor, in an order that deletion keeps."""
 
     @abstractmethod
-    async def _areplace(self, scope: MemoryScope, record: MemorySearchResult) -> None:
-        """Write a memory that exists, with new content."""
+    async def _arevise(
+        self, scope: MemoryScope, memory_id: str, content: str, revise: Revision
+    ) -> bool:
+        """Give a memory a new content; whether the scope has it.
+
+        `revise` makes the new record of the one that is found, as late as can be, or `None` where
+        that is to stay. What is not there is not made.
+        """
 
     @abstractmethod
     async def _aremove(self, scope: MemoryScope, ids: Sequence[str]) -> None:

@@ -7,7 +7,7 @@ from typing import Any
 
 from tenxgraph._optional import require
 from tenxgraph.core.exceptions import StoreError
-from tenxgraph.storage.store.base import BaseStore
+from tenxgraph.storage.store.base import BaseStore, Revision
 from tenxgraph.storage.store.mem0_connection import Mem0Config, Mem0Connection, Memory
 from tenxgraph.storage.store.memory_scope import MemoryScope, is_derived_id, is_memory_id
 from tenxgraph.storage.store.query import Where
@@ -118,14 +118,16 @@ class Mem0Store(BaseStore):
         page = rest[:limit]
         return MemoryPage(page, page[-1].id if len(rest) > limit else None)
 
-    async def _areplace(self, scope: MemoryScope, record: MemorySearchResult) -> None:
-        await self._mem0.run(
-            lambda mem0: mem0.update(
-                record.id,
-                text=record.content,
-                metadata={"metadata": record.metadata, "asked_at": record.updated_at.isoformat()},
-            )
-        )
+    async def _arevise(
+        self, scope: MemoryScope, memory_id: str, content: str, revise: Revision
+    ) -> bool:
+        old = await self._aone(scope, memory_id)
+        new = None if old is None else revise(old)
+        if new is not None:
+            asked_at = new.updated_at.isoformat()
+            kept = {"metadata": new.metadata, "asked_at": asked_at}
+            await self._mem0.run(lambda mem0: mem0.update(memory_id, text=content, metadata=kept))
+        return old is not None
 
     async def _aremove(self, scope: MemoryScope, ids: Sequence[str]) -> None:
         def remove(mem0: Memory) -> None:

@@ -35,6 +35,11 @@ class InMemoryStore(VectorStore):
         self._lock = threading.Lock()
         self._memories: dict[str, tuple[MemorySearchResult, list[float]]] = {}
 
+    @property
+    def serves_one_process(self) -> bool:
+        """It does."""
+        return True
+
     async def _aupsert(self, records: list[MemorySearchResult], vectors: list[list[float]]) -> None:
         with self._lock:
             for record, vector in zip(records, vectors, strict=True):

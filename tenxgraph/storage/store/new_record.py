@@ -2,7 +2,7 @@
 
 import uuid
 from collections.abc import Iterable
-from datetime import UTC, datetime
+from datetime import datetime
 
 from tenxgraph.storage.store.memory_scope import MemoryScope, Provenance
 from tenxgraph.storage.store.records import (
@@ -12,6 +12,7 @@ from tenxgraph.storage.store.records import (
     checked_content,
     checked_metadata,
     checked_text,
+    moment,
 )
 
 __all__ = ["checked_category", "checked_key", "checked_memories", "new_record"]
@@ -24,7 +25,7 @@ def new_record(
 
     Its id is made of its key where it has one, and is a random one otherwise.
     """
-    now = datetime.now(UTC) if at is None else at
+    now = moment() if at is None else at
     key = None if new.memory_key in (None, "") else checked_key(new.memory_key)
     if key is not None:
         memory_id = scope.id_for("key", key)

@@ -5,7 +5,7 @@ import contextlib
 import logging
 from collections import deque
 from collections.abc import AsyncIterator
-from concurrent.futures import Future
+from concurrent.futures import Future, InvalidStateError
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -72,9 +72,14 @@ class _Place:
     promised: "Future[_Promised | None]"
     done: "Future[None]"
 
+    def take(self, promise: "_Promised | None") -> None:
+        """Say what was promised; once."""
+        with contextlib.suppress(InvalidStateError):
+            self.promised.set_result(promise)
+
     def leave(self) -> None:
-        """Let those behind come forward."""
-        self.promised.set_result(None)
+        """Let those behind come forward, if nothing was promised."""
+        self.take(None)
 
 
 class PendingWrites:
@@ -88,6 +93,7 @@ class PendingWrites:
     Args:
         store: where the writes go.
         limit: how many may be on their way; a further one waits for room before it is accepted.
+            What a dead process has left comes on top.
     """
 
     def __init__(self, store: "BaseStore", limit: int = 1_000) -> None:
@@ -103,6 +109,8 @@ class PendingWrites:
         self._open: dict[Future[None], PendingWrite] = {}
         self._tails: dict[MemoryScope, asyncio.Task[None]] = {}
         self._slots = asyncio.Semaphore(_AT_ONCE)
+        self._places: set[_Place] = set()
+        self._keeping: set[asyncio.Future[None]] = set()
 
     def __len__(self) -> int:
         return len(self._open)
@@ -110,19 +118,32 @@ class PendingWrites:
     async def submit(self, write: PendingWrite, log: PendingLog | None = None) -> None:
         """Promise a write: once this returns, it is carried out, or its failure is made known."""
         while len(self._open) >= self._limit:
-            await self._wait(list(self._open)[:1], None)
+            waiting = [asyncio.wrap_future(future) for future in self._open.copy()]
+            await asyncio.wait(waiting, return_when=asyncio.FIRST_COMPLETED)
         # Its place comes before the log, which takes its time: calls that follow come after it.
         place = self._take_place(write)
-        try:
-            kept = None if log is None else await log.keep(write, self._store)
-        except BaseException:
-            place.leave()
-            raise
-        if kept is None:
+        if log is None:
             self._promise(place, write, None)
-        elif kept.is_new:
-            self._promise(place, kept.write, kept)
-        else:
+            return
+        # Whoever is cancelled meanwhile leaves a promise that is kept, and not half of one.
+        keeping = asyncio.ensure_future(self._keep(place, write, log))
+        self._keeping.add(keeping)
+        keeping.add_done_callback(self._kept)
+        await asyncio.shield(keeping)
+
+    def _kept(self, keeping: "asyncio.Future[None]") -> None:
+        self._keeping.discard(keeping)
+        if not keeping.cancelled():
+            keeping.exception()  # whoever still waits for it is told
+
+    async def _keep(self, place: "_Place", write: PendingWrite, log: PendingLog) -> None:
+        try:
+            kept = await log.keep(write, self._store)
+            if kept is None:
+                self._promise(place, write, None)
+            elif kept.is_new:
+                self._promise(place, kept.write, kept)
+        finally:
             place.leave()
 
     def resubmit(self, kept: KeptWrite) -> None:
@@ -134,13 +155,22 @@ class PendingWrites:
         done = writer_thread.run(self._in_its_turn(write, promised))
         self._open[done] = write
         done.add_done_callback(self._done)
-        return _Place(promised, done)
+        place = _Place(promised, done)
+        self._places.add(place)
+        done.add_done_callback(lambda _: self._places.discard(place))
+        return place
+
+    def leave_unpromised(self) -> None:
+        """Wait no longer for those that nobody has been promised yet: the process ends."""
+        for place in list(self._places):
+            place.leave()
 
     def _promise(self, place: "_Place", write: PendingWrite, kept: KeptWrite | None) -> None:
         self.stats.scheduled += 1
+        self._places.discard(place)
         if place.done in self._open:
             self._open[place.done] = write
-        place.promised.set_result((write, kept))
+        place.take((write, kept))
 
     async def flush(self, scope: MemoryScope | None = None, timeout: float | None = None) -> int:
         """Wait for the writes that were submitted so far.
@@ -247,7 +277,10 @@ class PendingWrites:
 
     async def _note(self, kept: KeptWrite, reason: str | None) -> None:
         try:
-            await (kept.landed() if reason is None else kept.refused(reason))
+            if reason is not None:
+                await kept.refused(reason)
+            elif not await kept.landed():
+                await self._store.take_back(kept.write)
         except Exception:
             # The write has landed; at worst it is carried out once more, which changes nothing.
             logger.warning(

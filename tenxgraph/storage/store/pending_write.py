@@ -2,12 +2,11 @@
 
 import hashlib
 from dataclasses import asdict, dataclass, field
-from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Literal, Protocol
 
 from tenxgraph.core.exceptions import StoreError
 from tenxgraph.storage.store.memory_scope import MemoryScope
-from tenxgraph.storage.store.records import NewMemory, WriteMode
+from tenxgraph.storage.store.records import NewMemory, WriteMode, moment
 
 if TYPE_CHECKING:
     from tenxgraph.storage.store.base import BaseStore
@@ -51,7 +50,7 @@ class PendingWrite:
     memory_id: str | None = None
     write_mode: WriteMode = "merge"
     idempotency_key: str | None = None
-    asked_at: str = field(default_factory=lambda: datetime.now(UTC).isoformat())
+    asked_at: str = field(default_factory=lambda: moment().isoformat())
 
     def as_json(self) -> dict[str, Any]:
         """The write as a dict of JSON values; `PendingWrite(**data)` reads it back."""
@@ -95,8 +94,11 @@ class KeptWrite(Protocol):
     is_new: bool
     """Whether it was not kept before. What was has landed, or is carried out by whoever kept it."""
 
-    async def landed(self) -> None:
-        """The store has it: the write need not be carried out again."""
+    async def landed(self) -> bool:
+        """The store has it: the write need not be carried out again.
+
+        `False`: it was taken back meanwhile, and what it has written is to be removed.
+        """
 
     async def refused(self, reason: str) -> None:
         """The store will never take it: the write must not be carried out again."""

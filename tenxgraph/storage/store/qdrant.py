@@ -78,6 +78,11 @@ class QdrantStore(VectorStore):
     def __repr__(self) -> str:
         return f"QdrantStore({self._connection!r}, collection={self._collection!r})"
 
+    @property
+    def serves_one_process(self) -> bool:
+        """A folder does; a server does not."""
+        return self._connection.is_local
+
     async def asetup(self) -> None:
         """Make the collection and its indexes if need be, and check that it fits the embedding.
 

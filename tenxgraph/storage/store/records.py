@@ -1,9 +1,11 @@
 """What a long-term memory is: the record, its kinds, and what a caller may ask to be kept."""
 
 import math
+import os
+import threading
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from enum import StrEnum
 from typing import Any, Literal
 
@@ -18,9 +20,33 @@ __all__ = [
     "checked_text",
     "checked_write_mode",
     "merged_metadata",
+    "moment",
 ]
 
 WriteMode = Literal["merge", "replace"]
+
+_clock = threading.Lock()
+_last = datetime.min.replace(tzinfo=UTC)
+
+
+def moment() -> datetime:
+    """This moment in UTC; later than each that was told before in this process.
+
+    Which of two changes is the newer must not depend on a clock that is set back.
+    """
+    global _last
+    with _clock:
+        _last = max(datetime.now(UTC), _last + timedelta(microseconds=1))
+        return _last
+
+
+def _renew_clock() -> None:
+    """A lock held by another thread at the moment of a fork would stay locked in the child."""
+    global _clock
+    _clock = threading.Lock()
+
+
+os.register_at_fork(after_in_child=_renew_clock)
 
 _LARGEST_INTEGER = 2**63 - 1
 _MAX_DEPTH = 100
@@ -102,8 +128,8 @@ class MemorySearchResult:
     metadata: dict[str, Any] = field(default_factory=dict)
     user_id: str | None = None
     thread_id: str | None = None
-    created_at: datetime = field(default_factory=lambda: datetime.now(UTC))
-    updated_at: datetime = field(default_factory=lambda: datetime.now(UTC))
+    created_at: datetime = field(default_factory=moment)
+    updated_at: datetime = field(default_factory=moment)
     agent_id: str | None = None
     app_id: str | None = None
     memory_key: str | None = None

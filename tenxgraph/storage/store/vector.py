@@ -6,7 +6,7 @@ from abc import abstractmethod
 from collections.abc import Sequence
 
 from tenxgraph.core.exceptions import StoreError, StoreMismatchError
-from tenxgraph.storage.store.base import BaseStore
+from tenxgraph.storage.store.base import BaseStore, Revision
 from tenxgraph.storage.store.embedding.base import BaseEmbedding
 from tenxgraph.storage.store.memory_scope import MemoryScope, is_derived_id, is_memory_id
 from tenxgraph.storage.store.query import Where
@@ -74,8 +74,18 @@ class VectorStore(BaseStore):
     async def _akeyed(self, scope: MemoryScope, memory_key: str) -> MemorySearchResult | None:
         return await self._aone(scope, scope.id_for("key", memory_key))
 
-    async def _areplace(self, scope: MemoryScope, record: MemorySearchResult) -> None:
-        await self._aupsert([record], await self._vectors([record.content]))
+    async def _arevise(
+        self, scope: MemoryScope, memory_id: str, content: str, revise: Revision
+    ) -> bool:
+        if await self._aone(scope, memory_id) is None:
+            return False
+        vectors = await self._vectors([content])
+        # Once more: an embedding may take seconds, in which it changes, or goes.
+        old = await self._aone(scope, memory_id)
+        new = None if old is None else revise(old)
+        if new is not None:
+            await self._aupsert([new], vectors)
+        return old is not None
 
     async def _aclose(self) -> None:
         # The embedding may serve another store: it opens again when it is used.

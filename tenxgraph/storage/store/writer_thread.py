@@ -80,6 +80,7 @@ def flush_all(timeout: float = _LAST_DEADLINE) -> int:
     deadline = time.monotonic() + timeout
     left = 0
     for writes in list(_stores):
+        writes.leave_unpromised()
         for future, write in writes.on_their_way().items():
             try:
                 future.exception(max(0.0, deadline - time.monotonic()))

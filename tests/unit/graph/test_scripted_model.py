@@ -1,10 +1,12 @@
 """The scripted model, and the rules that it holds every conversation against."""
 
+import asyncio
 from typing import Any
 
 import pytest
 
 from tenxgraph.core.state import Message, ToolCall
+from tenxgraph.prebuilt.agent import ReactAgent
 from tenxgraph.testing import ScriptedModel, broken_rules
 
 HI = Message.text_message("hi")
@@ -73,3 +75,16 @@ def test_each_rule_can_be_broken(messages: list[dict[str, Any]], problem: str) -
 
 def test_what_is_whole_breaks_none() -> None:
     assert broken_rules([USER, calls("a", "b"), result("b"), result("a"), USER]) == []
+
+
+async def test_a_function_may_be_async_and_answer_with_bare_tool_calls() -> None:
+    asked = ToolCall(id="c", name="nothing", args={})
+
+    async def model(messages: list[Message], tools: list[Any]) -> Any:
+        await asyncio.sleep(0)
+        return "Done." if messages[-1].role == "tool" else [asked]
+
+    for given in (model, ScriptedModel(model)):
+        result = await ReactAgent(given).compile().ainvoke("hi", {"thread_id": "t"})
+        told = [one.text() for one in result["messages"]]
+        assert told == ["", "There is no tool 'nothing'. There are: none.", "Done."]

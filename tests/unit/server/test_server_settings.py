@@ -43,6 +43,9 @@ factory = Factory()
 async def make_later():
     return agent
 
+def needs(checkpointer):
+    return agent.compile(checkpointer)
+
 class nested:
     graph = compiled
 """
@@ -101,6 +104,7 @@ def test_an_agent_is_named_made_or_compiled(folder: Path, told: dict[str, str]) 
         ({"agent": "nowhere:graph"}, r"`agent`: there is no module 'nowhere'"),
         ({"agent": "app:number"}, r"`agent`: .* is int\. It must be a compiled graph"),
         ({"agent": "app:make_later"}, "must not be async"),
+        ({"agent": "app:needs"}, "asks for 'checkpointer', which is not named"),
         ({"agent": "app:agent", "checkpointer": "app:store"}, "no BaseCheckpointer"),
         ({"agent": "app:agent", "store": "app:number"}, "no BaseStore"),
         ({"agent": "app:compiled", "store": "app:store"}, "compiled already"),

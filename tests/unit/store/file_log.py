@@ -17,8 +17,9 @@ class FileWrite:
         self._file = file
         self._log = log
 
-    async def landed(self) -> None:
+    async def landed(self) -> bool:
         self._file.unlink()
+        return True
 
     async def refused(self, reason: str) -> None:
         self._log.refusals.append(reason)

@@ -2,12 +2,14 @@
 
 import asyncio
 import gc
+import itertools
 import json
 import logging
 import statistics
 import threading
 import time
 from collections.abc import Sequence
+from datetime import datetime, timedelta, tzinfo
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +18,7 @@ from file_log import FileLog, FileWrite
 
 from tenxgraph.core.exceptions import TransientStorageError
 from tenxgraph.prebuilt.tools import memory_tool, user_memory_tool
-from tenxgraph.storage.store import BaseStore, InMemoryStore
+from tenxgraph.storage.store import BaseStore, InMemoryStore, writer_thread
 from tenxgraph.storage.store.pending import PendingWrites
 from tenxgraph.storage.store.pending_write import PendingWrite
 from tenxgraph.testing import HashEmbedding
@@ -310,6 +312,92 @@ async def test_a_log_that_takes_its_time_changes_neither_the_order_nor_the_bound
     assert most <= 5
 
 
+async def test_whoever_is_cancelled_while_a_promise_is_kept_leaves_a_whole_one(
+    tmp_path: Path,
+) -> None:
+    class Slowly(FileLog):
+        async def keep(self, write: PendingWrite, store: BaseStore) -> FileWrite:
+            kept = await super().keep(write, store)
+            await asyncio.sleep(0.1)
+            return kept
+
+    store = InMemoryStore(HashEmbedding())
+    log = Slowly(tmp_path)
+    with pytest.raises(TimeoutError):
+        await asyncio.wait_for(
+            tool(store, action="store", content="x", config=log.config(**ALICE)), 0.05
+        )
+    assert await contents(store) == ["x"]
+    assert log.left() == []
+
+
+async def test_the_end_of_the_process_does_not_wait_for_what_nobody_was_promised() -> None:
+    class Hanging(FileLog):
+        async def keep(self, write: PendingWrite, store: BaseStore) -> FileWrite:
+            await asyncio.sleep(3600)
+            raise AssertionError
+
+    store = InMemoryStore(HashEmbedding())
+    alice = Hanging(Path()).config(**ALICE)
+    asking = asyncio.create_task(
+        tool(store, action="store", content="x", memory_key="n", config=alice)
+    )
+    await asyncio.sleep(0.05)
+    await tool(store, action="store", content="y", memory_key="n")
+    # In this loop's own thread, as a signal's handler is: the loop cannot go on meanwhile.
+    assert writer_thread.flush_all(30) == 0
+    assert store.writes.stats.landed == 1
+    asking.cancel()
+
+
+async def test_a_full_queue_lets_in_as_soon_as_any_has_landed() -> None:
+    class FirstSlow(HashEmbedding):
+        async def aembed_batch(self, texts: Sequence[str]) -> list[list[float]]:
+            if texts == ["0"]:
+                await asyncio.sleep(0.5)
+            return await super().aembed_batch(texts)
+
+    store = InMemoryStore(FirstSlow())
+    store.writes._limit = 2
+    for number in range(5):
+        await tool(store, action="store", content=str(number))
+    assert "0" in {write.content for write in store.writes.on_their_way().values()}
+    assert len(await contents(store)) == 5
+
+
+async def test_a_clock_that_is_set_back_changes_no_order(monkeypatch: pytest.MonkeyPatch) -> None:
+    class SetBack(datetime):
+        times = itertools.count(0, -60)
+
+        @classmethod
+        def now(cls, tz: tzinfo | None = None) -> Any:
+            return datetime.now(tz) + timedelta(seconds=next(cls.times))
+
+    monkeypatch.setattr("tenxgraph.storage.store.records.datetime", SetBack)
+    store = InMemoryStore(HashEmbedding())
+    for content in ("first", "second", "third"):
+        await tool(store, action="store", content=content, memory_key="n")
+    (memory,) = await store.aget_all(ALICE)
+    assert memory.content == "third"
+    await tool(store, action="delete", memory_id=memory.id)
+    assert await contents(store) == []
+
+
+@pytest.mark.parametrize("change", ["update", "forget"])
+async def test_an_update_whose_embedding_takes_its_time_looks_again(change: str) -> None:
+    here, there = InMemoryStore(Slow(0.3)), InMemoryStore(HashEmbedding())
+    here._memories = there._memories  # one database, two processes
+    memory_id = await there.astore(ALICE, "first", memory_key="n")
+    await tool(here, action="update", memory_id=memory_id, content="older")
+    await asyncio.sleep(0.1)
+    if change == "update":
+        await there.aupdate(ALICE, memory_id, "newer")
+    else:
+        await there.aforget_memory(ALICE)
+    await here.aflush()
+    assert await contents(there) == (["newer"] if change == "update" else [])
+
+
 async def test_what_the_log_could_not_keep_leaves_its_place() -> None:
     class Refusing(FileLog):
         async def keep(self, write: PendingWrite, store: BaseStore) -> FileWrite:
@@ -427,7 +515,7 @@ async def test_a_promise_that_can_never_be_kept_leaves_the_log(
 async def test_a_recovered_write_that_had_landed_changes_nothing(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    async def killed(_self: FileWrite) -> None:
+    async def killed(_self: FileWrite) -> bool:
         raise OSError("killed just before")
 
     monkeypatch.setattr(FileWrite, "landed", killed)
