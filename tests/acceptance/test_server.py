@@ -226,7 +226,7 @@ def test_several_workers_serve_one_database(folder: Path) -> None:
         (["check", "--config", "nowhere.json"], "nowhere.json"),
         (["check", "nowhere:graph"], "there is no module 'nowhere'"),
         (["check", "graph.agent:agent", "--config", "10xgraph.json"], "not both"),
-        (["serve", "graph.agent:nothing", "--workers", "2"], "has no 'nothing'"),
+        (["serve", "graph.agent:nothing"], "has no 'nothing'"),
         (["serve", "graph.agent:agent", "--workers", "2"], "Several workers need"),
         (["serve", "--workers", "2"], "2 workers cannot share a QdrantStore"),
         (["serve", "--workers", "0"], "must be from 1 to"),
