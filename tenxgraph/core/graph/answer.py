@@ -29,6 +29,9 @@ def called(meta: ExecutionState, run_id: str | None) -> ExecutionState:
 
 def extended(meta: ExecutionState, messages: Iterable[Message]) -> ExecutionState:
     """The run with more messages in the answers to its calls."""
+    messages = list(messages)
+    if not messages:
+        return meta
     added = [*meta.added, *(message.message_id for message in messages)]
     forgotten = max(0, len(added) - _MOST_REMEMBERED)
     calls = {run_id: max(0, begin - forgotten) for run_id, begin in meta.calls.items()}

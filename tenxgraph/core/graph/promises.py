@@ -70,12 +70,12 @@ class PromiseLog:
         ledger: of the thread.
         stores: the long-term memories that another process will find, too, by name.
         asker: the name of the node or tool.
-        key: the same on every attempt of this call, and for no other. A tool may be given it as
-            its idempotency key.
+        key: JSON values that are the same on every attempt of this call, and for no other. A tool
+            may be given its key as its idempotency key.
     """
 
     def __init__(
-        self, ledger: Ledger, stores: Mapping[str, BaseStore], asker: str, key: str
+        self, ledger: Ledger, stores: Mapping[str, BaseStore], asker: str, key: Any
     ) -> None:
         self._ledger = ledger
         self._stores = stores
@@ -144,7 +144,7 @@ class Promises:
 
     def log(self, ledger: Ledger, node: str, *call: Any) -> PromiseLog:
         """Where a call of a node keeps what it promises."""
-        return PromiseLog(ledger, self._named, node, json.dumps([ledger.thread_id, node, *call]))
+        return PromiseLog(ledger, self._named, node, [ledger.thread_id, node, *call])
 
     async def recover(self, ledger: Ledger) -> int:
         """Carry out what a process that died had promised; return how many writes that are.

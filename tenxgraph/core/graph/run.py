@@ -61,6 +61,7 @@ class Run:
         self._added: dict[str, Message] = {}
         self._call: NodeCall | None = None
         """The node that is running."""
+        self._ledger: Ledger
         self._log: PromiseLog | None = None
         """What this step promises to the long-term memory."""
         self._stopping = False
@@ -180,8 +181,10 @@ class Run:
         if opening.is_new:
             state = pauses.paused(state, pauses.before(self._plan, opening.node, state))
         await self._thread.write(state, opening.messages)
+        # Written once, it knows the thread's life.
+        self._ledger = Ledger(self._thread.checkpointer, self._thread.config_for_nodes())
         if stored is not None:
-            await self._promises.recover(ledger)
+            await self._promises.recover(self._ledger)
         self._node = opening.node
         self._announce_pause()
 
@@ -197,8 +200,7 @@ class Run:
                 "`recursion_limit` in the config."
             )
             raise GraphRecursionError(message)
-        ledger = Ledger(self._thread.checkpointer, self._thread.config_for_nodes())
-        self._log = self._promises.log(ledger, self._node, meta.run_id, meta.step)
+        self._log = self._promises.log(self._ledger, self._node, meta.run_id, meta.step)
         try:
             answer = await self._call_node()
         except Paused as paused:
