@@ -1,9 +1,11 @@
 """Runs the migrations: on the connection that `setup()` hands over, else on TENXGRAPH_DSN."""
 
 import asyncio
+import logging
 import os
 
 from alembic import context
+from alembic.util import CommandError
 from sqlalchemy import Connection, func, select, true
 from sqlalchemy.engine.interfaces import Dialect
 
@@ -50,7 +52,13 @@ def run(connection: Connection, schema: str | None) -> None:
 
 async def run_on_environment() -> None:
     """Run the migrations on the database that the environment names."""
-    database = open_database(os.environ.get("TENXGRAPH_DSN"), os.environ.get("TENXGRAPH_SCHEMA"))
+    told = os.environ.get
+    try:
+        database = open_database(told("TENXGRAPH_DSN"), told("TENXGRAPH_SCHEMA"))
+    except ValueError as error:
+        raise CommandError(str(error)) from error
+    logging.basicConfig(format="%(levelname)-5.5s [%(name)s] %(message)s")
+    logging.getLogger("alembic.runtime.migration").setLevel(logging.INFO)
     try:
         await database.write(lambda connection: run(connection, database.schema))
     finally:
