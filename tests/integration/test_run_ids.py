@@ -188,3 +188,58 @@ async def test_a_node_knows_its_run_by_an_id_that_is_the_same_on_every_attempt(
     await app.ainvoke("again", config(run_id="mine"))
     assert seen[0] == seen[1]
     assert seen[2] == "mine"
+
+
+@pytest.mark.parametrize("how", ["async", "sync", "stream"])
+@pytest.mark.parametrize("given", [{}, {"run_id": "mine"}])
+async def test_a_graph_inside_a_node_is_none_of_the_run_around_it(
+    checkpointer: Checkpointer, how: str, given: Config
+) -> None:
+    asked: list[str] = []
+
+    def reply(state: AgentState) -> str:
+        asked.append(state.context[-1].text())
+        return f"to {asked[-1]}"
+
+    inner = chain(reply)
+
+    async def node(config: Config) -> list[Any]:
+        said = []
+        for text in ("one", "two"):
+            if how == "stream":
+                chunks = [chunk async for chunk in inner.astream(text, config)]
+                said += [chunk.message for chunk in chunks if chunk.message]
+            else:
+                said += (await inner.ainvoke(text, config))["messages"]
+        return said
+
+    def sync_node(config: Config) -> list[Any]:
+        return [m for text in ("one", "two") for m in inner.invoke(text, config)["messages"]]
+
+    outer = chain(sync_node if how == "sync" else node, checkpointer=checkpointer)
+    result = await outer.ainvoke("hi", config(**given))
+    assert said(result["messages"]) == ["assistant: to one", "assistant: to two"]
+    assert asked == ["one", "two"]
+
+
+async def test_a_graph_inside_a_node_is_repeated_under_an_id_that_it_is_given(
+    checkpointer: Checkpointer,
+) -> None:
+    asked: list[str] = []
+
+    def reply() -> str:
+        asked.append("reply")
+        return "once"
+
+    inner = chain(reply)
+
+    async def node(config: Config) -> str:
+        own = {**config, "run_id": f"{config['run_id']}:inner"}
+        return str((await inner.ainvoke("hi", own))["messages"][0].text())
+
+    async def again(config: Config) -> str:
+        return await node(config)
+
+    result = await chain(node, again, checkpointer=checkpointer).ainvoke("hi", config())
+    assert said(result["messages"]) == ["assistant: once"] * 2
+    assert asked == ["reply"]

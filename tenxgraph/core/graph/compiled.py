@@ -1,6 +1,7 @@
 """CompiledGraph: a graph that is ready to run, over a checkpointer."""
 
 import asyncio
+import dataclasses
 import logging
 import threading
 import time
@@ -242,6 +243,7 @@ class CompiledGraph(Generic[StateT]):
             return [run for runs in self._runs.values() for run in runs]
 
     async def _execute(self, given: Input, settings: Settings, emit: Emit) -> dict[str, Any]:
+        settings = _of_its_own(settings)
         run, key = Run(self._plan, self.checkpointer, self.store, settings, emit), _key(settings)
         with self._lock:
             self._runs.setdefault(key, set()).add(run)
@@ -263,6 +265,18 @@ class CompiledGraph(Generic[StateT]):
     recover = sync_twin(arecover)
     forget_memory = sync_twin(aforget_memory)
     close = sync_twin(aclose)
+
+
+def _of_its_own(settings: Settings) -> Settings:
+    """The settings of a run that is none of the run around it, whose config a node has passed on.
+
+    By the id of that run each call of this graph would look like a repetition of the first.
+    """
+    outer = current_run.get()
+    if outer is None or settings.run_id is None or settings.run_id != outer.run_id:
+        return settings
+    config = {name: value for name, value in settings.config.items() if name != "run_id"}
+    return dataclasses.replace(settings, config=config, run_id=None)
 
 
 def _key(settings: Settings) -> tuple[str, str]:

@@ -69,6 +69,11 @@ class Run:
         """Done when the run is over; may be waited for in any event loop."""
 
     @property
+    def run_id(self) -> str | None:
+        """What nodes know the run by: the same on every attempt, whatever this call's is."""
+        return self._state.execution_meta.run_id or self._settings.run_id
+
+    @property
     def _state(self) -> AgentState:
         """The state as it was last written."""
         return self._thread.written or self._plan.initial
@@ -235,8 +240,7 @@ class Run:
     def _given(self, state: AgentState) -> dict[str, Any]:
         """What nodes and conditions may ask for. The state is theirs to change, and to return."""
         config = self._thread.config_for_nodes()
-        # The same on every attempt, whatever this call's is.
-        config["run_id"] = self._state.execution_meta.run_id or self._settings.run_id
+        config["run_id"] = self.run_id
         if self._log is not None:
             config[PENDING_LOG_KEY] = self._log
         return {
