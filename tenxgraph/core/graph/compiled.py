@@ -1,13 +1,10 @@
 """CompiledGraph: a graph that is ready to run, over a checkpointer."""
 
 import asyncio
-import dataclasses
 import logging
 import threading
-import time
 from collections.abc import AsyncGenerator, Mapping
 from contextlib import AsyncExitStack
-from contextvars import ContextVar
 from types import TracebackType
 from typing import Any, Generic, Self, TypeVar, cast
 
@@ -18,6 +15,7 @@ from tenxgraph.core.graph.opening import Input
 from tenxgraph.core.graph.plan import Plan
 from tenxgraph.core.graph.promises import Promises
 from tenxgraph.core.graph.run import Run
+from tenxgraph.core.graph.runs import Runs, of_its_own
 from tenxgraph.core.graph.settings import Settings
 from tenxgraph.core.graph.shield import over
 from tenxgraph.core.state import AgentState
@@ -30,9 +28,6 @@ __all__ = ["CompiledGraph"]
 logger = logging.getLogger("tenxgraph.graph")
 
 StateT = TypeVar("StateT", bound=AgentState)
-
-current_run: ContextVar[Run | None] = ContextVar("current_run", default=None)
-"""The run that this code is part of."""
 
 # Seconds that runs have to end in when their graph is closed.
 _FAREWELL = 10.0
@@ -52,9 +47,7 @@ class CompiledGraph(Generic[StateT]):
         self._plan = plan
         self.checkpointer = checkpointer
         self.store = store
-        self._runs: dict[tuple[str, str], set[Run]] = {}
-        self._lock = threading.Lock()
-        """Runs may go on in several event loops."""
+        self._runs = Runs()
         checkpointer.bind_state_type(type(plan.initial))
 
     @property
@@ -139,10 +132,7 @@ class CompiledGraph(Generic[StateT]):
         """
         settings = Settings.of(config)
         known = await self.checkpointer.arequest_stop(dict(settings.config))
-        with self._lock:
-            runs = list(self._runs.get(_key(settings), ()))
-        for run in runs:
-            run.stop()
+        self._runs.stop(_key(settings))
         return known
 
     async def aget_state(self, config: Mapping[str, Any]) -> StateT | None:
@@ -202,7 +192,7 @@ class CompiledGraph(Generic[StateT]):
         is not waited for. All that the graph, its agents and its tools were given is closed, even
         if closing one of them fails. A store that others use too opens again by itself.
         """
-        await self._end_runs()
+        await self._runs.end(_FAREWELL)
         async with AsyncExitStack() as closing:  # the last one in is closed first
             closing.push_async_callback(self.checkpointer.aclose)
             for node in self._plan.nodes.values():
@@ -226,37 +216,11 @@ class CompiledGraph(Generic[StateT]):
     ) -> None:
         await self.aclose()
 
-    async def _end_runs(self) -> None:
-        """Stop all runs, those that begin meanwhile too, and wait for them; not for ever."""
-        deadline = time.monotonic() + _FAREWELL
-        own = current_run.get()
-        while runs := [run for run in self._all_runs() if run is not own]:
-            for run in runs:
-                run.stop()
-            waiting = [asyncio.wrap_future(run.over) for run in runs]
-            await asyncio.wait(waiting, timeout=max(0.0, deadline - time.monotonic()))
-            if time.monotonic() >= deadline:
-                return
-
-    def _all_runs(self) -> list[Run]:
-        with self._lock:
-            return [run for runs in self._runs.values() for run in runs]
-
     async def _execute(self, given: Input, settings: Settings, emit: Emit) -> dict[str, Any]:
-        settings = _of_its_own(settings)
-        run, key = Run(self._plan, self.checkpointer, self.store, settings, emit), _key(settings)
-        with self._lock:
-            self._runs.setdefault(key, set()).add(run)
-        outer = current_run.set(run)
-        try:
+        settings = of_its_own(settings)
+        run = Run(self._plan, self.checkpointer, self.store, settings, emit)
+        with self._runs.going_on(run, _key(settings)):
             return await run.execute(given)
-        finally:
-            current_run.reset(outer)
-            with self._lock:
-                self._runs[key].discard(run)
-                if not self._runs[key]:
-                    del self._runs[key]
-            run.over.set_result(None)
 
     invoke = sync_twin(ainvoke)
     stream = sync_iterator_twin(astream)
@@ -265,18 +229,6 @@ class CompiledGraph(Generic[StateT]):
     recover = sync_twin(arecover)
     forget_memory = sync_twin(aforget_memory)
     close = sync_twin(aclose)
-
-
-def _of_its_own(settings: Settings) -> Settings:
-    """The settings of a run that is none of the run around it, whose config a node has passed on.
-
-    By the id of that run each call of this graph would look like a repetition of the first.
-    """
-    outer = current_run.get()
-    if outer is None or settings.run_id is None or settings.run_id != outer.run_id:
-        return settings
-    config = {name: value for name, value in settings.config.items() if name != "run_id"}
-    return dataclasses.replace(settings, config=config, run_id=None)
 
 
 def _key(settings: Settings) -> tuple[str, str]:
