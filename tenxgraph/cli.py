@@ -113,7 +113,9 @@ def _refuse_unready(graph: "CompiledGraph[Any]", workers: int) -> None:
     except TransientStorageError as error:
         _say(f"The database is away, and requests are answered with 503 until it is back: {error}")
     finally:
-        graph.checkpointer.close()
+        # What lives in this process alone would be gone.
+        if not graph.checkpointer.serves_one_process:
+            graph.checkpointer.close()
 
 
 def _setup(settings: "ServerSettings", _told: argparse.Namespace) -> int:

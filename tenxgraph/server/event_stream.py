@@ -71,6 +71,8 @@ class Events:
     def _put(self, event: bytes) -> None:
         if not self._open:
             return
+        if self._waiting == 0:
+            self._taken_at = self._loop.time()  # a reader who has all is not slow
         if self._is_too_much():
             self.drop()
             self._queue.put_nowait(_TOO_SLOW)

@@ -1,6 +1,7 @@
 """JSON: how values leave the server. What JSON cannot say is told in words, and never an error."""
 
 import base64
+import contextlib
 import dataclasses
 import itertools
 import json
@@ -15,7 +16,7 @@ from fastapi.responses import JSONResponse
 from pydantic import BaseModel
 from pydantic_core import from_json
 
-from tenxgraph.core.state import Message
+from tenxgraph.core.state import AgentState, Message
 
 __all__ = ["Answer", "as_json", "to_bytes"]
 
@@ -97,13 +98,15 @@ class _Teller:
         return _text(_word(value))
 
     def _model(self, value: BaseModel) -> Any:
+        declared = type(value).model_fields
         hidden = _HIDDEN.get(type(value), set())
-        try:
-            # The quick way, which knows nothing of the odd values.
-            return from_json(value.model_dump_json(exclude=hidden))
-        except Exception:  # noqa: BLE001 - whatever a field holds, it is told in some way
-            fields = {**value.__dict__, **(value.model_extra or {})}
-            return self.tell({name: item for name, item in fields.items() if name not in hidden})
+        hidden = hidden | {name for name, field in declared.items() if field.exclude}
+        # The quick way knows nothing of odd values, and hides nothing of messages in fields.
+        if not isinstance(value, AgentState):
+            with contextlib.suppress(Exception):
+                return from_json(value.model_dump_json(exclude=hidden))
+        fields = {**value.__dict__, **(value.model_extra or {})}
+        return self.tell({name: item for name, item in fields.items() if name not in hidden})
 
     def _few(self, items: Iterable[Any]) -> Iterable[Any]:
         return itertools.islice(items, max(0, self._left) + 1)

@@ -8,6 +8,7 @@ from uuid import UUID
 __all__ = [
     "GENERATION_KEY",
     "LEASE_KEY",
+    "RUN_KEY",
     "STATE_TYPE_KEY",
     "VERSION_KEY",
     "Scope",
@@ -23,6 +24,8 @@ GENERATION_KEY = "_checkpoint_generation"
 _THREAD_KEY = "_checkpoint_thread"
 STATE_TYPE_KEY = "_state_type"
 """Where a graph says which class its states are read as: several may share a checkpointer."""
+RUN_KEY = "_run"
+"""Where the config of a node says which run it is of."""
 LEASE_KEY = "_lease"
 """Where the run loop puts the lease that its writes ask for."""
 _LONGEST_ID = 255

@@ -16,6 +16,7 @@ from typing import Any
 import httpx
 import programs
 import pytest
+from servers.redis import RedisServer
 
 AGENT = """
 import asyncio
@@ -208,6 +209,30 @@ def test_a_killed_server_is_taken_up_by_the_next_one(folder: Path) -> None:
         assert say(client, "and now?", "m") == "You said: and now?"
         found = client.post("/v1/store/search", json={"query": "milk"}).json()
         assert [one["content"] for one in found] == ["I like milk"]
+
+
+@pytest.mark.parametrize("workers", ["1", "2"])
+def test_postgres_with_redis_in_front_is_served(
+    tmp_path: Path, postgres_dsn: str, redis_server: RedisServer, workers: str
+) -> None:
+    source = AGENT.replace(
+        'SqliteCheckpointer("./threads.db")',
+        f"PgCheckpointer({postgres_dsn!r}, redis_url={redis_server.url()!r})",
+    ).replace("import SqliteCheckpointer", "import PgCheckpointer")
+    (tmp_path / "app.py").write_text(source)
+    settings = {"agent": "app:agent", "checkpointer": "app:checkpointer"}
+    (tmp_path / "10xgraph.json").write_text(json.dumps(settings))
+    with served(tmp_path, "--workers", workers) as (client, _):
+        for number in range(6):
+            assert say(client, str(number)) == f"You said: {number}"
+        assert len(client.get("/v1/threads/t/messages").json()["items"]) == 12
+
+
+def test_a_database_in_memory_is_served_as_it_was_set_up(tmp_path: Path) -> None:
+    source = AGENT.replace('"./threads.db"', '":memory:"') + "checkpointer.setup()\n"
+    (tmp_path / "app.py").write_text(source + "graph = agent.compile(checkpointer)\n")
+    with served(tmp_path, "app:graph") as (client, _):
+        assert say(client, "hello") == "You said: hello"
 
 
 def test_several_workers_serve_one_database(folder: Path) -> None:

@@ -19,6 +19,7 @@ from tenxgraph.storage.store import (
     create_local_qdrant_store,
 )
 from tenxgraph.storage.store.pending_write import PendingWrite
+from tenxgraph.storage.store.promised import carry_out, take_back
 from tenxgraph.testing import HashEmbedding, OpenAIServer
 
 os.environ["MEM0_TELEMETRY"] = "False"
@@ -228,12 +229,31 @@ async def test_what_was_promised_before_a_change_does_not_undo_it(
     named = {"memory_key": "n"} if old == "store" else {"memory_id": memory_id}
     promise = PendingWrite(action=old, config=ALICE, content="promised", **named)  # type: ignore[arg-type]
     await store.astore(ALICE, "changed since", memory_key="n")
-    await store.carry_out(promise)
+    await carry_out(store, promise)
     (memory,) = await store.aget_all(ALICE)
     assert memory.content == "changed since"
-    await store.carry_out(dataclasses.replace(promise, asked_at=datetime.now(UTC).isoformat()))
+    await carry_out(store, dataclasses.replace(promise, asked_at=datetime.now(UTC).isoformat()))
     contents = [memory.content for memory in await store.aget_all(ALICE)]
     assert contents == ([] if old == "delete" else ["promised"])
+
+
+async def test_what_was_forgotten_on_its_way_is_removed_and_nothing_newer(store: BaseStore) -> None:
+    promise = PendingWrite(action="store", config=ALICE, content="secret", memory_key="n")
+    await carry_out(store, promise)
+    await take_back(store, promise)
+    assert await store.aget_all(ALICE) == []
+    await carry_out(store, promise)
+    await store.astore(ALICE, "newer", memory_key="n")
+    await take_back(store, promise)
+    (memory,) = await store.aget_all(ALICE)
+    assert memory.content == "newer"
+    late = PendingWrite(action="delete", config=ALICE, memory_id=memory.id)
+    await take_back(store, late)
+    assert len(await store.aget_all(ALICE)) == 1
+    update = PendingWrite(action="update", config=ALICE, memory_id=memory.id, content="secret")
+    await carry_out(store, update)
+    await take_back(store, update)
+    assert await store.aget_all(ALICE) == []
 
 
 async def test_promises_in_the_order_in_which_they_were_given_all_take_effect(
@@ -243,7 +263,7 @@ async def test_promises_in_the_order_in_which_they_were_given_all_take_effect(
         PendingWrite(action="store", config=ALICE, content=str(n), memory_key="n") for n in range(3)
     ]
     for promise in promises:
-        await store.carry_out(promise)
+        await carry_out(store, promise)
     (memory,) = await store.aget_all(ALICE)
     assert memory.content == "2"
 

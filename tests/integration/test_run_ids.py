@@ -1,12 +1,13 @@
 """A call that did not hear its answer asks once more under its `run_id`, and hears that one."""
 
+import asyncio
 from typing import Any
 
 import pytest
 from backends import Backend, Checkpointer
 from graphs import Config, Writes, also_behind_redis, chain, config, said
 
-from tenxgraph.core.exceptions import NodeError, PendingInterruptError
+from tenxgraph.core.exceptions import InputError, NodeError, PendingInterruptError
 from tenxgraph.core.graph import CompiledGraph, interrupt
 from tenxgraph.core.state import AgentState, Message, TokenUsages
 
@@ -190,7 +191,7 @@ async def test_a_node_knows_its_run_by_an_id_that_is_the_same_on_every_attempt(
     assert seen[2] == "mine"
 
 
-@pytest.mark.parametrize("how", ["async", "sync", "stream"])
+@pytest.mark.parametrize("how", ["async", "sync", "stream", "executor"])
 @pytest.mark.parametrize("given", [{}, {"run_id": "mine"}])
 async def test_a_graph_inside_a_node_is_none_of_the_run_around_it(
     checkpointer: Checkpointer, how: str, given: Config
@@ -213,10 +214,18 @@ async def test_a_graph_inside_a_node_is_none_of_the_run_around_it(
                 said += (await inner.ainvoke(text, config))["messages"]
         return said
 
+    async def in_executor(config: Config) -> list[Any]:
+        loop, said = asyncio.get_running_loop(), []
+        for text in ("one", "two"):
+            result = await loop.run_in_executor(None, inner.invoke, text, config)
+            said += result["messages"]
+        return said
+
     def sync_node(config: Config) -> list[Any]:
         return [m for text in ("one", "two") for m in inner.invoke(text, config)["messages"]]
 
-    outer = chain(sync_node if how == "sync" else node, checkpointer=checkpointer)
+    nodes = {"sync": sync_node, "executor": in_executor}
+    outer = chain(nodes.get(how, node), checkpointer=checkpointer)
     result = await outer.ainvoke("hi", config(**given))
     assert said(result["messages"]) == ["assistant: to one", "assistant: to two"]
     assert asked == ["one", "two"]
@@ -243,3 +252,27 @@ async def test_a_graph_inside_a_node_is_repeated_under_an_id_that_it_is_given(
     result = await chain(node, again, checkpointer=checkpointer).ainvoke("hi", config())
     assert said(result["messages"]) == ["assistant: once"] * 2
     assert asked == ["reply"]
+
+
+@pytest.mark.parametrize("named", [True, False])
+async def test_an_answer_that_is_sent_again_is_none_to_the_next_question(
+    checkpointer: Checkpointer, named: bool
+) -> None:
+    done: list[Any] = []
+
+    def pay() -> None:
+        done.append((interrupt("pay 1 EUR?"), interrupt("delete all?")))
+
+    app = chain(pay, checkpointer=checkpointer)
+    (question,) = (await app.ainvoke("hi", config(run_id="r1")))["interrupts"]
+    given = {"resume": {question.id: "yes"} if named else "yes"}
+    first = await app.ainvoke(given, config(run_id="r2"))
+    again = await app.ainvoke(given, config(run_id="r2"))
+    assert [one.value for one in first["interrupts"]] == ["delete all?"]
+    assert again["interrupts"] == first["interrupts"]
+    assert done == []
+    if named:
+        with pytest.raises(InputError, match="questions that do not wait"):
+            await app.ainvoke(given, config())
+    await app.ainvoke({"resume": {first["interrupts"][0].id: "no"}}, config(run_id="r2"))
+    assert done == [("yes", "no")]

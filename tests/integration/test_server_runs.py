@@ -17,6 +17,7 @@ import pytest
 from backends import Backend
 from fastapi import FastAPI
 from graphs import chain, on_durable, said
+from pydantic import Field
 from serving import events, serving
 
 from tenxgraph.core.exceptions import TransientStorageError
@@ -511,6 +512,42 @@ async def test_the_graph_tells_its_form() -> None:
         assert all(set(one["responses"]) >= {"401", "404", "422", "503"} for one in operations)
         problem = operations[0]["responses"]["404"]["content"]
         assert list(problem) == ["application/problem+json"]
+
+
+async def test_a_reader_who_has_all_is_not_slow(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("tenxgraph.server.event_stream._PATIENCE", 0.05)
+
+    async def node(emit: Any) -> str:
+        await asyncio.sleep(0.3)
+        for _ in range(12):
+            emit("x" * 2**20)
+        return "done"
+
+    async with serving(chain(node)) as client, events(client, messages="hi") as heard:
+        assert [name async for name, _ in heard].count("custom") == 12
+
+
+class Secretive(AgentState):
+    key: str = Field(default="SECRET", exclude=True)
+    blob: bytes = b""
+    kept: list[Message] = Field(default_factory=list)
+
+
+@pytest.mark.parametrize("blob", [b"", b"\xff\xfe"])
+async def test_what_is_hidden_stays_so(blob: bytes) -> None:
+    def node() -> dict[str, Any]:
+        raw = Message.assistant("hi").model_copy(update={"raw": {"private": "HEADER"}})
+        return {"blob": blob, "kept": [raw], "messages": [raw]}
+
+    async with serving(chain(node, state=Secretive)) as client:
+        body = {"messages": "hi", "config": {"thread_id": "t"}}
+        for answer in (
+            await client.post("/v1/graph/invoke", json=body),
+            await client.get("/v1/threads/t/state"),
+        ):
+            assert answer.status_code == 200
+            assert "SECRET" not in answer.text
+            assert "HEADER" not in answer.text
 
 
 async def test_a_burst_and_one_large_event_are_no_fault_of_the_readers() -> None:

@@ -9,7 +9,7 @@ from collections.abc import Iterable
 
 from tenxgraph.core.state import ExecutionState, Message
 
-__all__ = ["called", "extended", "is_of", "message_ids"]
+__all__ = ["called", "extended", "is_of", "message_ids", "resumed"]
 
 # Of a run that goes on for weeks, each write would else be larger than the one before.
 _MOST_REMEMBERED = 1000
@@ -25,6 +25,13 @@ def called(meta: ExecutionState, run_id: str | None) -> ExecutionState:
     if run_id is None:
         return meta
     return meta.model_copy(update={"calls": {**meta.calls, run_id: len(meta.added)}})
+
+
+def resumed(meta: ExecutionState, run_id: str | None) -> ExecutionState:
+    """The run after a call has brought an answer to its questions."""
+    if run_id is None:
+        return meta
+    return meta.model_copy(update={"resumed": [*meta.resumed, run_id][-_MOST_REMEMBERED:]})
 
 
 def extended(meta: ExecutionState, messages: Iterable[Message]) -> ExecutionState:

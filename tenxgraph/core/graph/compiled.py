@@ -15,7 +15,7 @@ from tenxgraph.core.graph.opening import Input
 from tenxgraph.core.graph.plan import Plan
 from tenxgraph.core.graph.promises import Promises
 from tenxgraph.core.graph.run import Run
-from tenxgraph.core.graph.runs import Runs, of_its_own
+from tenxgraph.core.graph.runs import Runs
 from tenxgraph.core.graph.settings import Settings
 from tenxgraph.core.graph.shield import over
 from tenxgraph.core.state import AgentState
@@ -217,7 +217,6 @@ class CompiledGraph(Generic[StateT]):
         await self.aclose()
 
     async def _execute(self, given: Input, settings: Settings, emit: Emit) -> dict[str, Any]:
-        settings = of_its_own(settings)
         run = Run(self._plan, self.checkpointer, self.store, settings, emit)
         with self._runs.going_on(run, _key(settings)):
             return await run.execute(given)

@@ -2,6 +2,7 @@
 
 import asyncio
 import hashlib
+import re
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from contextvars import ContextVar
@@ -11,6 +12,10 @@ from tenxgraph.core.exceptions import GraphError, InputError
 from tenxgraph.core.state import Interrupt
 
 __all__ = ["Asking", "Paused", "answers_to", "asking", "interrupt", "ungrouped"]
+
+
+# What ids of questions look like: an answer by such an id is no bare answer to another one.
+_QUESTION = re.compile(r".+:\d+:.+")
 
 
 class Paused(BaseException):
@@ -110,6 +115,18 @@ def interrupt(value: Any = None) -> Any:
     return current.ask(value)
 
 
+def names_open(interrupts: list[Interrupt], answer: Any) -> bool:
+    """Whether an answer says by id which of the questions that wait it is to."""
+    ids = {one.id for one in interrupts}
+    return isinstance(answer, Mapping) and bool(answer) and set(answer) <= ids
+
+
+def _names_others(answer: Any) -> bool:
+    if not isinstance(answer, Mapping) or not answer:
+        return False
+    return all(isinstance(key, str) and _QUESTION.fullmatch(key) for key in answer)
+
+
 def answers_to(interrupts: list[Interrupt], answer: Any) -> dict[str, Any]:
     """What a `resume` input answers, by the id of the question.
 
@@ -121,8 +138,11 @@ def answers_to(interrupts: list[Interrupt], answer: Any) -> dict[str, Any]:
         InputError: there are several questions, and it does not say which it answers.
     """
     ids = {one.id for one in interrupts}
-    if isinstance(answer, Mapping) and answer and set(answer) <= ids:
+    if names_open(interrupts, answer):
         return dict(answer)
+    if _names_others(answer):
+        known = ", ".join(map(repr, sorted(ids)))
+        raise InputError(f"The answer is to questions that do not wait. There are: {known}.")
     if len(ids) == 1:
         return dict.fromkeys(ids, answer)
     known = ", ".join(map(repr, sorted(ids)))

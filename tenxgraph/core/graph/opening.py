@@ -7,7 +7,7 @@ from uuid import uuid4
 
 from tenxgraph.core.exceptions import GraphError, InputError, PendingInterruptError
 from tenxgraph.core.graph import answer
-from tenxgraph.core.graph.interrupts import answers_to
+from tenxgraph.core.graph.interrupts import answers_to, names_open
 from tenxgraph.core.graph.ledger import Ledger
 from tenxgraph.core.graph.plan import Plan
 from tenxgraph.core.graph.settings import Settings
@@ -124,7 +124,10 @@ def is_done(stored: AgentState, given: Input, settings: Settings) -> bool:
     meta = stored.execution_meta
     if not answer.is_of(settings.run_id, meta):
         return False
-    return meta.status == "completed" or (meta.status == "interrupted" and not given.has_answer)
+    if meta.status != "interrupted" or not given.has_answer:
+        return meta.status in ("completed", "interrupted")
+    # It has answered before: unless it names a question that waits, its answer is that one again.
+    return settings.run_id in meta.resumed and not names_open(meta.interrupts, given.answer)
 
 
 def _goes_on(meta: ExecutionState, given: Input, settings: Settings) -> bool:
@@ -148,6 +151,7 @@ def _resumed(
     answers = meta.answers
     if given.has_answer and meta.interrupts:
         answers = {**answers, **answers_to(meta.interrupts, given.answer)}
+        meta = answer.resumed(meta, settings.run_id)
     going_on = meta.model_copy(
         update={"status": "running", "interrupts": [], "answers": answers, "error": None}
     )

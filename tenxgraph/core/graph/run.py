@@ -32,7 +32,7 @@ from tenxgraph.core.graph.thread import Thread
 from tenxgraph.core.graph.update import Joined, join
 from tenxgraph.core.state import AgentState, Interrupt, Message, TokenUsages
 from tenxgraph.storage.checkpointer import BaseCheckpointer
-from tenxgraph.storage.scope import STATE_TYPE_KEY
+from tenxgraph.storage.scope import RUN_KEY, STATE_TYPE_KEY
 from tenxgraph.storage.store.pending_write import PENDING_LOG_KEY
 
 __all__ = ["Run"]
@@ -67,11 +67,6 @@ class Run:
         self._stopping = False
         self.over: Future[None] = Future()
         """Done when the run is over; may be waited for in any event loop."""
-
-    @property
-    def run_id(self) -> str | None:
-        """What nodes know the run by: the same on every attempt, whatever this call's is."""
-        return self._state.execution_meta.run_id or self._settings.run_id
 
     @property
     def _state(self) -> AgentState:
@@ -240,7 +235,10 @@ class Run:
     def _given(self, state: AgentState) -> dict[str, Any]:
         """What nodes and conditions may ask for. The state is theirs to change, and to return."""
         config = self._thread.config_for_nodes()
-        config["run_id"] = self.run_id
+        # The same on every attempt, whatever this call's is.
+        config["run_id"] = config[RUN_KEY] = (
+            self._state.execution_meta.run_id or self._settings.run_id
+        )
         if self._log is not None:
             config[PENDING_LOG_KEY] = self._log
         return {

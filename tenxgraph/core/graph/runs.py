@@ -1,7 +1,6 @@
 """Runs: those of a graph that go on in this process, in whatever event loop."""
 
 import asyncio
-import dataclasses
 import threading
 import time
 from collections.abc import Hashable, Iterator
@@ -9,9 +8,8 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 
 from tenxgraph.core.graph.run import Run
-from tenxgraph.core.graph.settings import Settings
 
-__all__ = ["Runs", "of_its_own"]
+__all__ = ["Runs"]
 
 _current: ContextVar[Run | None] = ContextVar("run", default=None)
 """The run that this code is part of."""
@@ -68,15 +66,3 @@ class Runs:
         own = _current.get()
         with self._lock:
             return [run for run in self._going_on if run is not own]
-
-
-def of_its_own(settings: Settings) -> Settings:
-    """The settings of a run that is none of the run around it, whose config a node has passed on.
-
-    By the id of that run each call of this graph would look like a repetition of the first.
-    """
-    outer = _current.get()
-    if outer is None or settings.run_id is None or settings.run_id != outer.run_id:
-        return settings
-    config = {name: value for name, value in settings.config.items() if name != "run_id"}
-    return dataclasses.replace(settings, config=config, run_id=None)

@@ -5,6 +5,8 @@ from dataclasses import dataclass
 from typing import Any
 from uuid import uuid4
 
+from tenxgraph.storage.scope import RUN_KEY
+
 __all__ = ["Settings"]
 
 ANONYMOUS = "anonymous"
@@ -47,6 +49,11 @@ class Settings:
             )
             raise ValueError(message)
         own = {key: value for key, value in (config or {}).items() if not key.startswith("_")}
+        around = (config or {}).get(RUN_KEY)
+        if around is not None and own.get("run_id") == around:
+            # A node has passed its config on. By the id of the run around it, each call of this
+            # graph would look like a repetition of the first.
+            del own["run_id"]
         if own.get("thread_id") is None:
             own["thread_id"] = uuid4().hex
         if own.get("user_id") is None:

@@ -36,6 +36,8 @@ class ExecutionState(BaseModel):
     """Of the call that began the run."""
     calls: dict[str, int] = Field(default_factory=dict)
     """Every call of the run, by its `run_id`, and where in `added` its answer begins."""
+    resumed: list[str] = Field(default_factory=list)
+    """Those of the calls that have brought an answer to a question."""
     added: list[str] = Field(default_factory=list)
     """The ids of the messages that the run has added after its input."""
     interrupts: list[Interrupt] = Field(default_factory=list)

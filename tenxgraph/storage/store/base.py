@@ -1,20 +1,22 @@
 """What every long-term memory promises, and the rules that are the same for all of them."""
 
-import dataclasses
 import os
 import threading
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
-from datetime import datetime
 from types import TracebackType
 from typing import Any, Self
 
 from tenxgraph._sync import sync_twin
 from tenxgraph.storage.store import writer_thread
 from tenxgraph.storage.store.memory_scope import Config, MemoryScope, Provenance
-from tenxgraph.storage.store.new_record import checked_key, checked_memories, new_record
+from tenxgraph.storage.store.new_record import (
+    changed,
+    checked_key,
+    checked_memories,
+    new_record,
+)
 from tenxgraph.storage.store.pending import PendingWrites
-from tenxgraph.storage.store.pending_write import MissingMemoryError, PendingWrite
 from tenxgraph.storage.store.query import (
     Where,
     checked_cursor,
@@ -31,7 +33,6 @@ from tenxgraph.storage.store.records import (
     checked_content,
     checked_metadata,
     checked_write_mode,
-    merged_metadata,
     moment,
 )
 
@@ -224,7 +225,7 @@ class BaseStore(ABC):
         await self.writes.flush(scope)
 
         def revise(old: MemorySearchResult) -> MemorySearchResult:
-            return _changed(old, text, new, write_mode, moment())
+            return changed(old, text, new, write_mode, moment())
 
         return await self._arevise(scope, memory_id, text, revise)
 
@@ -257,39 +258,6 @@ class BaseStore(ABC):
             cursor = page.cursor
             if cursor is None:
                 return forgotten
-
-    async def carry_out(self, write: PendingWrite) -> None:
-        """Do what was promised, unless the memory has been changed since.
-
-        Raises:
-            MissingMemoryError: there is no such memory to update. To delete none is fine.
-        """
-        scope, asked_at = MemoryScope.of(write.config), datetime.fromisoformat(write.asked_at)
-        if write.action == "store":
-            record = new_record(scope, Provenance.of(write.config), write.memory(), asked_at)
-            await self._asave(scope, [record], write.write_mode, keep_newer=True)
-            return
-        if write.action == "delete":
-            old = await self._aone(scope, str(write.memory_id))
-            if old is not None and old.updated_at <= asked_at:
-                await self._aremove(scope, [old.id])
-            return
-
-        def revise(old: MemorySearchResult) -> MemorySearchResult | None:
-            if old.updated_at > asked_at:
-                return None
-            return _changed(old, write.content, write.metadata, write.write_mode, asked_at)
-
-        if not await self._arevise(scope, str(write.memory_id), write.content, revise):
-            raise MissingMemoryError(f"There is no memory {write.memory_id!r}.")
-
-    async def take_back(self, write: PendingWrite) -> None:
-        """Remove what a promised write has written, since it was forgotten on its way."""
-        scope, memory_id = MemoryScope.of(write.config), write.memory_id
-        if write.action == "store":
-            memory_id = new_record(scope, Provenance.of(write.config), write.memory()).id
-        if await self._aone(scope, str(memory_id)) is not None:
-            await self._aremove(scope, [str(memory_id)])
 
     async def aflush(self, config: Config | None = None, timeout: float | None = None) -> int:
         """Wait for the background writes, and return how many did not land in time.
@@ -332,6 +300,12 @@ class BaseStore(ABC):
     async def _aone(self, scope: MemoryScope, memory_id: str) -> MemorySearchResult | None:
         found = await self._afetch(scope, [memory_id])
         return found[0] if found and scope.holds(found[0]) else None
+
+    async def _awritten(
+        self, scope: MemoryScope, record: MemorySearchResult
+    ) -> MemorySearchResult | None:
+        """What there is where this record was written, whoever wrote it last."""
+        return await self._aone(scope, record.id)
 
     @abstractmethod
     async def _asave(
@@ -381,14 +355,3 @@ class BaseStore(ABC):
 
     async def _aclose(self) -> None:  # noqa: B027 - a store need not have opened anything
         """Close what this store has opened."""
-
-
-def _changed(
-    old: MemorySearchResult,
-    content: str,
-    metadata: Mapping[str, Any],
-    write_mode: WriteMode,
-    at: datetime,
-) -> MemorySearchResult:
-    merged = merged_metadata(old.metadata, metadata, write_mode)
-    return dataclasses.replace(old, content=content, metadata=merged, updated_at=at)

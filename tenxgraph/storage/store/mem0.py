@@ -99,6 +99,14 @@ class Mem0Store(BaseStore):
         memories = [_memory(item) for item in items if item is not None]
         return [memory for memory in memories if self._in_app(scope).holds(memory)]
 
+    async def _awritten(
+        self, scope: MemoryScope, record: MemorySearchResult
+    ) -> MemorySearchResult | None:
+        own = self._in_app(scope)
+        derived = _derived_id(own, record)
+        found = await self._mem0.run(lambda mem0: _derived(mem0, own, derived))
+        return found[0] if found else None
+
     async def _akeyed(self, scope: MemoryScope, memory_key: str) -> MemorySearchResult | None:
         derived = self._in_app(scope).id_for("key", memory_key)
         found = await self._mem0.run(lambda mem0: _derived(mem0, self._in_app(scope), derived))
@@ -152,10 +160,15 @@ class Mem0Store(BaseStore):
     ) -> str:
         if not is_derived_id(record.id):
             return _insert(mem0, scope, record, None)
-        key = record.memory_key
-        derived = record.id if key is None else scope.id_for("key", key)
+        derived = _derived_id(scope, record)
         with self._keyed:
             return _save_derived(mem0, scope, record, derived, write_mode, keep_newer)
+
+
+def _derived_id(scope: MemoryScope, record: MemorySearchResult) -> str:
+    """What a memory is found by again, as Mem0 makes its ids itself."""
+    key = record.memory_key
+    return record.id if key is None else scope.id_for("key", key)
 
 
 def _save_derived(

@@ -1,21 +1,25 @@
-"""How a memory that is to be stored becomes a record: checked, named, and dated."""
+"""How a memory that is to be stored, or changed, becomes a record: checked, named, and dated."""
 
+import dataclasses
 import uuid
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from datetime import datetime
+from typing import Any
 
 from tenxgraph.storage.store.memory_scope import MemoryScope, Provenance
 from tenxgraph.storage.store.records import (
     MemorySearchResult,
     MemoryType,
     NewMemory,
+    WriteMode,
     checked_content,
     checked_metadata,
     checked_text,
+    merged_metadata,
     moment,
 )
 
-__all__ = ["checked_category", "checked_key", "checked_memories", "new_record"]
+__all__ = ["changed", "checked_category", "checked_key", "checked_memories", "new_record"]
 
 
 def new_record(
@@ -49,6 +53,18 @@ def new_record(
         created_at=now,
         updated_at=now,
     )
+
+
+def changed(
+    old: MemorySearchResult,
+    content: str,
+    metadata: Mapping[str, Any],
+    write_mode: WriteMode,
+    at: datetime,
+) -> MemorySearchResult:
+    """The record of a memory after an update."""
+    merged = merged_metadata(old.metadata, metadata, write_mode)
+    return dataclasses.replace(old, content=content, metadata=merged, updated_at=at)
 
 
 def checked_key(key: object) -> str:

@@ -18,6 +18,7 @@ from tenxgraph.storage.store.pending_write import (
     PendingLog,
     PendingWrite,
 )
+from tenxgraph.storage.store.promised import carry_out, take_back
 
 if TYPE_CHECKING:
     from tenxgraph.storage.store.base import BaseStore
@@ -71,6 +72,8 @@ class _Place:
 
     promised: "Future[_Promised | None]"
     done: "Future[None]"
+    loop: asyncio.AbstractEventLoop | None
+    """Where it is being promised."""
 
     def take(self, promise: "_Promised | None") -> None:
         """Say what was promised; once."""
@@ -111,17 +114,17 @@ class PendingWrites:
         self._slots = asyncio.Semaphore(_AT_ONCE)
         self._places: set[_Place] = set()
         self._keeping: set[asyncio.Future[None]] = set()
+        self._waiters: deque[Future[None]] = deque()
 
     def __len__(self) -> int:
         return len(self._open)
 
     async def submit(self, write: PendingWrite, log: PendingLog | None = None) -> None:
         """Promise a write: once this returns, it is carried out, or its failure is made known."""
-        while len(self._open) >= self._limit:
-            waiting = [asyncio.wrap_future(future) for future in self._open.copy()]
-            await asyncio.wait(waiting, return_when=asyncio.FIRST_COMPLETED)
+        while self._is_full():
+            await self._room()
         # Its place comes before the log, which takes its time: calls that follow come after it.
-        place = self._take_place(write)
+        place = self._take_place(write, asyncio.get_running_loop())
         if log is None:
             self._promise(place, write, None)
             return
@@ -130,6 +133,35 @@ class PendingWrites:
         self._keeping.add(keeping)
         keeping.add_done_callback(self._kept)
         await asyncio.shield(keeping)
+
+    def _is_full(self) -> bool:
+        self._leave_orphans()
+        return len(self._open) >= self._limit
+
+    async def _room(self) -> None:
+        """Wait until somebody leaves; who waits longest is let in first."""
+        waiter: Future[None] = Future()
+        self._waiters.append(waiter)
+        if not self._is_full():
+            self._let_in()  # somebody has left since it was looked at
+        try:
+            await asyncio.wrap_future(waiter)
+        except asyncio.CancelledError:
+            if not waiter.cancelled():
+                self._let_in()  # let in, and gone: the next one
+            raise
+
+    def _let_in(self) -> None:
+        while self._waiters:
+            with contextlib.suppress(InvalidStateError):  # gone while it waited
+                self._waiters.popleft().set_result(None)
+                return
+
+    def _leave_orphans(self) -> None:
+        """Free the places of those whose event loop was closed while they were being promised."""
+        for place in list(self._places):
+            if place.loop is not None and place.loop.is_closed():
+                place.leave()
 
     def _kept(self, keeping: "asyncio.Future[None]") -> None:
         self._keeping.discard(keeping)
@@ -150,12 +182,14 @@ class PendingWrites:
         """Carry out a write that a log has kept, in another process perhaps."""
         self._promise(self._take_place(kept.write), kept.write, kept)
 
-    def _take_place(self, write: PendingWrite) -> "_Place":
+    def _take_place(
+        self, write: PendingWrite, loop: asyncio.AbstractEventLoop | None = None
+    ) -> "_Place":
         promised: Future[_Promised | None] = Future()
         done = writer_thread.run(self._in_its_turn(write, promised))
         self._open[done] = write
         done.add_done_callback(self._done)
-        place = _Place(promised, done)
+        place = _Place(promised, done, loop)
         self._places.add(place)
         done.add_done_callback(lambda _: self._places.discard(place))
         return place
@@ -195,6 +229,7 @@ class PendingWrites:
         return self._open.copy()
 
     def _futures(self, scope: MemoryScope | None) -> list[Future[None]]:
+        self._leave_orphans()
         writes = self._open.copy()
         if scope is None:
             return list(writes)
@@ -210,6 +245,7 @@ class PendingWrites:
 
     def _done(self, future: Future[None]) -> None:
         write = self._open.pop(future, None)
+        self._let_in()
         if future.cancelled() and write is not None:
             self._fail(FailedWrite(write, "cancelled"))
 
@@ -252,7 +288,7 @@ class PendingWrites:
         for delay in (*_RETRY_DELAYS, None):
             try:
                 async with asyncio.timeout(_ATTEMPT_TIMEOUT):
-                    await self._store.carry_out(write)
+                    await carry_out(self._store, write)
             except (ValueError, MissingMemoryError) as error:
                 return _reason(error), True
             except StoreMismatchError as error:
@@ -280,7 +316,7 @@ class PendingWrites:
             if reason is not None:
                 await kept.refused(reason)
             elif not await kept.landed():
-                await self._store.take_back(kept.write)
+                await take_back(self._store, kept.write)
         except Exception:
             # The write has landed; at worst it is carried out once more, which changes nothing.
             logger.warning(

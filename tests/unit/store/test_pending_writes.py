@@ -365,6 +365,50 @@ async def test_a_full_queue_lets_in_as_soon_as_any_has_landed() -> None:
     assert len(await contents(store)) == 5
 
 
+async def test_whoever_waits_for_room_does_so_for_nothing_but_room() -> None:
+    store = InMemoryStore(Slow(0.002))
+    store.writes._limit = 20
+    wrapped = 0
+    wrap = asyncio.wrap_future
+
+    def counted(*given: Any, **named: Any) -> Any:
+        nonlocal wrapped
+        wrapped += 1
+        return wrap(*given, **named)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("tenxgraph.storage.store.pending.asyncio.wrap_future", counted)
+        writes = [tool(store, action="store", content=str(number)) for number in range(300)]
+        asking = [asyncio.ensure_future(write) for write in writes]
+        await asyncio.sleep(0.02)
+        for one in asking[100:200]:
+            one.cancel()
+        await asyncio.gather(*asking, return_exceptions=True)
+    await store.aflush()
+    assert store.writes.stats.landed >= 200
+    assert wrapped < 3000, "each of them once or twice, and not every other one each time"
+
+
+async def test_a_loop_that_is_closed_while_it_promises_holds_up_nobody() -> None:
+    class Hanging(FileLog):
+        async def keep(self, write: PendingWrite, store: BaseStore) -> FileWrite:
+            await asyncio.sleep(1)
+            raise AssertionError
+
+    store = InMemoryStore(HashEmbedding())
+    alice = Hanging(Path()).config(**ALICE)
+
+    def give_up() -> None:
+        loop = asyncio.new_event_loop()
+        call = tool(store, action="store", content="x", memory_key="n", config=alice)
+        with pytest.raises(TimeoutError):
+            loop.run_until_complete(asyncio.wait_for(call, 0.05))
+        loop.close()
+
+    await asyncio.to_thread(give_up)
+    assert await asyncio.wait_for(tool(store, query="x"), 5) == []
+
+
 async def test_a_clock_that_is_set_back_changes_no_order(monkeypatch: pytest.MonkeyPatch) -> None:
     class SetBack(datetime):
         times = itertools.count(0, -60)
