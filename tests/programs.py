@@ -19,7 +19,12 @@ STRICT = ("-X", "dev", "-W", "error")
 """Warnings are errors, and what was never closed is a warning."""
 
 # How long a callback takes on a busy machine is no warning that any test is about.
-_PREAMBLE = "import logging; logging.getLogger('asyncio').setLevel(logging.ERROR)\n"
+_PREAMBLE = """\
+import logging, signal
+logging.getLogger('asyncio').setLevel(logging.ERROR)
+# Ignored where the tests themselves run in the background of a shell, and inherited from it.
+signal.signal(signal.SIGINT, signal.default_int_handler)
+"""
 
 
 def environment(extra: Mapping[str, str] | None = None) -> dict[str, str]:

@@ -1,6 +1,7 @@
 """Ctrl-C during a sync call: the run is stopped, and that is stored, before the caller goes on."""
 
 import signal
+import threading
 from pathlib import Path
 
 import programs
@@ -76,6 +77,9 @@ def interrupted(dsn: str, what: str, *, times: int = 1, patience: float = 30) ->
     """Run the program, press Ctrl-C while its node is at work, and return what it said since."""
     program = programs.start(PROGRAM, dsn, what, str(patience))
     assert program.stdout is not None
+    overdue = threading.Timer(60, program.kill)
+    overdue.daemon = True
+    overdue.start()
     said = []
     while program.stdout.readline() not in ("at work\n", ""):
         pass
@@ -83,6 +87,7 @@ def interrupted(dsn: str, what: str, *, times: int = 1, patience: float = 30) ->
         if number:
             said.append(program.stdout.readline().strip())
         program.send_signal(signal.SIGINT)
+    overdue.cancel()
     return said + programs.finish(program, timeout=20)[0].splitlines()
 
 
