@@ -9,9 +9,23 @@ from typing import Any
 import httpx
 import uvicorn
 from fastapi import FastAPI
+from starlette.requests import HTTPConnection
 
 from tenxgraph.core.graph import CompiledGraph
+from tenxgraph.core.state import AgentState
 from tenxgraph.server import create_app
+
+ALICE = {"x-user": "alice"}
+BOB = {"x-user": "bob"}
+
+
+def by_header(request: HTTPConnection) -> str | None:
+    """Who a proxy in front of the server says it is."""
+    return request.headers.get("x-user")
+
+
+def echo(state: AgentState) -> str:
+    return f"You said: {state.context[-1].text()}"
 
 
 @asynccontextmanager

@@ -42,6 +42,8 @@ class Events:
 
     def put(self, name: str, data: Mapping[str, Any]) -> None:
         """Tell of an event; from any thread, and without waiting."""
+        if not self._open:
+            return
         event = b"event: %b\ndata: %b\n\n" % (name.encode(), to_bytes(data))
         if threading.get_ident() == self._home:
             self._put(event)

@@ -8,10 +8,9 @@ from fastapi import APIRouter, Response
 from pydantic.errors import PydanticUserError
 
 from tenxgraph.core.graph import Chunk
-from tenxgraph.core.state import AgentState
 from tenxgraph.server.deployment import Deployed, Deployment, Gated, Guarded
 from tenxgraph.server.event_stream import Events, EventStream
-from tenxgraph.server.json_text import Answer, as_json
+from tenxgraph.server.json_text import Answer
 from tenxgraph.server.problems import BadInputError, answer, missing, problem
 from tenxgraph.server.wire import (
     GraphDescription,
@@ -19,9 +18,10 @@ from tenxgraph.server.wire import (
     RunResult,
     StoppedThread,
     StopRequest,
+    shown,
 )
 
-__all__ = ["router", "shown"]
+__all__ = ["router"]
 
 router = APIRouter(prefix="/v1/graph", tags=["graph"], route_class=Guarded)
 
@@ -90,17 +90,6 @@ async def stop_graph(request: StopRequest, deployment: Deployed, gate: Gated) ->
     if not await deployment.graph.astop(caller.config(request.thread_id)):
         raise missing("thread")
     return Answer(StoppedThread(thread_id=request.thread_id))
-
-
-def shown(state: AgentState, *, with_messages: bool = True) -> dict[str, Any]:
-    """A state as a client is told of it: of an error inside, only its kind."""
-    meta = state.execution_meta
-    error = meta.error.partition(":")[0] if meta.error else None
-    told = state.model_copy(update={"context": []})
-    told.execution_meta = meta.model_copy(update={"error": error})
-    fields: dict[str, Any] = as_json(told)
-    del fields["context"]
-    return {**fields, "context": state.context} if with_messages else fields
 
 
 async def _run(

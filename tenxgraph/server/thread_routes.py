@@ -9,7 +9,7 @@ from fastapi import APIRouter, Query, Response
 from tenxgraph.core.state import Message
 from tenxgraph.server.authorization import Caller
 from tenxgraph.server.deployment import Deployed, Deployment, Gated, Guarded
-from tenxgraph.server.graph_routes import shown
+from tenxgraph.server.fields import ThreadId
 from tenxgraph.server.json_text import Answer
 from tenxgraph.server.problems import BadInputError, missing, of_clients
 from tenxgraph.server.wire import (
@@ -17,8 +17,8 @@ from tenxgraph.server.wire import (
     MessagePage,
     StateVersion,
     ThreadFields,
-    ThreadId,
     ThreadPage,
+    shown,
 )
 from tenxgraph.storage.checkpointer import StateSnapshot, ThreadInfo
 from tenxgraph.storage.scope import STATE_TYPE_KEY, VERSION_KEY

@@ -14,8 +14,10 @@ from pydantic import (
     model_validator,
 )
 
-from tenxgraph.core.state import Interrupt, Message, TokenUsages
+from tenxgraph.core.state import AgentState, Interrupt, Message, TokenUsages
 from tenxgraph.server.authorization import Caller
+from tenxgraph.server.fields import Id, Object, Text, ThreadId, shallow
+from tenxgraph.server.json_text import as_json
 from tenxgraph.server.settings import RunLimits
 from tenxgraph.storage.checkpointer import ThreadInfo
 
@@ -35,70 +37,12 @@ __all__ = [
     "StopRequest",
     "StoppedThread",
     "ThreadFields",
-    "ThreadId",
     "ThreadPage",
+    "shown",
 ]
 
-_DEEPEST = 50
 # The library's own fields of a state are changed by the graph, and not by a client.
 _OWN_FIELDS = frozenset({"context", "messages", "context_summary", "execution_meta"})
-
-
-def _as_text(value: Any) -> Any:
-    return str(value) if isinstance(value, int) and not isinstance(value, bool) else value
-
-
-def _unicode(value: Any) -> Any:
-    """What can be written as UTF-8, everywhere in it; half a surrogate pair cannot."""
-    if isinstance(value, str):
-        try:
-            value.encode()
-        except UnicodeEncodeError:
-            raise ValueError("is not valid Unicode") from None
-    elif isinstance(value, dict):
-        for key, item in value.items():
-            _unicode(key), _unicode(item)
-    elif isinstance(value, list):
-        for item in value:
-            _unicode(item)
-    return value
-
-
-def _shallow(value: Any, depth: int = 0) -> Any:
-    """What is not nested deeper than anything that reads or writes it could follow."""
-    if depth > _DEEPEST:
-        raise ValueError(f"is nested more than {_DEEPEST} deep")
-    items = value.values() if isinstance(value, dict) else value if isinstance(value, list) else ()
-    for item in items:
-        _shallow(item, depth + 1)
-    return value
-
-
-def _not_blank(value: str) -> str:
-    if not value.strip():
-        raise ValueError("must not be blank")
-    return value
-
-
-Text = Annotated[str, AfterValidator(_unicode)]
-Object = Annotated[dict[str, Any], AfterValidator(_shallow), AfterValidator(_unicode)]
-Id = Annotated[
-    str,
-    BeforeValidator(_as_text),
-    Field(min_length=1, max_length=255, pattern=r"^[^\x00]*$"),
-    AfterValidator(_unicode),
-    AfterValidator(_not_blank),
-]
-
-
-def _one_part_of_a_path(value: str) -> str:
-    if "/" in value or value in (".", ".."):
-        raise ValueError("must not contain a `/`, and not be `.` or `..`")
-    return value
-
-
-ThreadId = Annotated[Id, AfterValidator(_one_part_of_a_path)]
-"""The id of a thread: text of 1 to 255 characters without `/`; a number is its text."""
 
 
 class _Strict(BaseModel):
@@ -166,7 +110,7 @@ class RunConfig(_Strict):
     recursion_limit: Annotated[int, Field(ge=1)] | None = None
     node_timeout: Annotated[float, Field(ge=0.001)] | None = None
     tool_timeout: Annotated[float, Field(ge=0.001)] | None = None
-    values: Annotated[dict[str, Any], AfterValidator(_shallow)] = Field(default_factory=dict)
+    values: Annotated[dict[str, Any], AfterValidator(shallow)] = Field(default_factory=dict)
 
 
 class RunRequest(_Strict):
@@ -184,8 +128,8 @@ class RunRequest(_Strict):
     messages: Annotated[list[UserMessage], BeforeValidator(_as_messages)] = Field(
         default_factory=list
     )
-    state: Annotated[dict[str, Any], AfterValidator(_shallow)] = Field(default_factory=dict)
-    resume: Annotated[Any, AfterValidator(_shallow)] = None
+    state: Annotated[dict[str, Any], AfterValidator(shallow)] = Field(default_factory=dict)
+    resume: Annotated[Any, AfterValidator(shallow)] = None
     config: RunConfig = Field(default_factory=RunConfig)
     on_disconnect: Literal["stop", "continue"] = "stop"
 
@@ -358,3 +302,14 @@ class Forgotten(BaseModel):
     """How many memories were deleted."""
 
     forgotten: int
+
+
+def shown(state: AgentState, *, with_messages: bool = True) -> dict[str, Any]:
+    """A state as a client is told of it: of an error inside, only its kind."""
+    meta = state.execution_meta
+    error = meta.error.partition(":")[0] if meta.error else None
+    told = state.model_copy(update={"context": []})
+    told.execution_meta = meta.model_copy(update={"error": error})
+    fields: dict[str, Any] = as_json(told)
+    del fields["context"]
+    return {**fields, "context": state.context} if with_messages else fields

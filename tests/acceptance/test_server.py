@@ -71,13 +71,13 @@ def folder(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def command(folder: Path, *arguments: str) -> list[str]:
+def command(*arguments: str) -> list[str]:
     return [sys.executable, "-m", "tenxgraph", *arguments]
 
 
 def tenxgraph(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
-        command(folder, *arguments),
+        command(*arguments),
         cwd=folder,
         env=programs.environment(),
         capture_output=True,
@@ -93,7 +93,7 @@ def served(folder: Path, *arguments: str) -> Iterator[tuple[httpx.Client, "subpr
         probe.bind(("127.0.0.1", 0))
         port = probe.getsockname()[1]
     process = subprocess.Popen(
-        command(folder, "serve", "--port", str(port), *arguments),
+        command("serve", "--port", str(port), *arguments),
         cwd=folder,
         env=programs.environment(),
         stdout=subprocess.PIPE,

@@ -9,8 +9,7 @@ import pytest
 from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric import rsa
 from graphs import chain
-from serving import serving
-from test_server_threads import echo
+from serving import echo, serving
 
 from tenxgraph.server import JWTAuth, User, create_app
 from tenxgraph.storage.checkpointer import InMemoryCheckpointer

@@ -18,7 +18,7 @@ from backends import Backend
 from fastapi import FastAPI
 from graphs import chain, on_durable, said
 from pydantic import Field
-from serving import events, serving
+from serving import echo, events, serving
 
 from tenxgraph.core.exceptions import TransientStorageError
 from tenxgraph.core.graph import Command, StateGraph, interrupt
@@ -44,10 +44,6 @@ def _deep(depth: int) -> dict[str, Any]:
 class Counted(AgentState):
     count: Annotated[int, lambda old, new: old + new] = 0
     odd: Any = None
-
-
-def echo(state: AgentState) -> str:
-    return f"You said: {state.context[-1].text()}"
 
 
 @on_durable

@@ -4,8 +4,7 @@ from typing import Any
 
 import pytest
 from graphs import chain
-from serving import serving
-from test_server_threads import ALICE, BOB, by_header, echo
+from serving import ALICE, BOB, by_header, echo, serving
 
 from tenxgraph.core.exceptions import StoreError
 from tenxgraph.storage.store import InMemoryStore

@@ -6,23 +6,9 @@ from typing import Any
 import pytest
 from backends import Backend
 from graphs import chain, on_durable
-from serving import serving
-from starlette.requests import HTTPConnection
+from serving import ALICE, BOB, by_header, echo, serving
 
-from tenxgraph.core.state import AgentState
 from tenxgraph.storage.checkpointer import InMemoryCheckpointer
-
-ALICE = {"x-user": "alice"}
-BOB = {"x-user": "bob"}
-
-
-def by_header(request: HTTPConnection) -> str | None:
-    """Who a proxy in front of the server says it is."""
-    return request.headers.get("x-user")
-
-
-def echo(state: AgentState) -> str:
-    return f"You said: {state.context[-1].text()}"
 
 
 async def say(client: Any, text: str, thread_id: str = "t", **headers: Any) -> Any:

@@ -12,7 +12,7 @@ from typing import Any
 
 import programs
 import pytest
-from graphs import config, said
+from graphs import chain, config, said
 
 from tenxgraph.core.exceptions import NodeError, StoreError
 from tenxgraph.core.graph import Agent, StateGraph, ToolNode, interrupt
@@ -446,7 +446,7 @@ async def test_what_a_node_promises_differently_when_it_is_replayed_is_kept_too(
             raise RuntimeError("cut short")
         await memory_tool("store", content=f"likes {next(drinks)}", config=config, store=store)
 
-    app = StateGraph().add_node("note", note).set_entry_point("note").compile(store=kept)
+    app = chain(note, store=kept)
     with pytest.raises(NodeError):
         await app.ainvoke("go", config())
     await app.ainvoke(None, config())
@@ -461,7 +461,7 @@ async def test_a_second_run_remembers_the_same_once_more() -> None:
     async def note(config: Any, store: Any) -> None:
         await user_memory_tool("remember", "missed a flight", config=config, store=store)
 
-    app = StateGraph().add_node("note", note).set_entry_point("note").compile(store=kept)
+    app = chain(note, store=kept)
     await app.ainvoke("go", config())
     await app.ainvoke("go", config())
     assert len(await kept.aget_all(USER)) == 2
@@ -475,7 +475,7 @@ async def test_a_store_that_the_graph_does_not_know_is_named(
     async def note(config: Any) -> None:
         await memory_tool("store", content="likes tea", config=config, store=own)
 
-    app = StateGraph().add_node("note", note).set_entry_point("note").compile(store=store())
+    app = chain(note, store=store())
     await app.ainvoke("go", config())
     assert len(await own.aget_all(USER)) == 1
     assert await promised(app.checkpointer) == []
@@ -673,7 +673,7 @@ async def test_a_node_that_is_replayed_does_not_undo_what_was_changed_meanwhile(
         await memory_tool("store", content="blue", memory_key="color", config=config, store=store)
         return str(interrupt("Go on?"))
 
-    app = StateGraph().add_node("node", node).set_entry_point("node").compile(store=kept)
+    app = chain(node, store=kept)
     for meanwhile in ("changed", "forgotten"):
         thread = config(meanwhile)
         await app.ainvoke("go", thread)
@@ -767,7 +767,7 @@ async def test_a_graph_without_a_store_says_that_it_cannot_keep_a_promise(
     async def note(config: Any) -> None:
         await memory_tool("store", content="x", config=config, store=own)
 
-    app = StateGraph().add_node("note", note).set_entry_point("note").compile()
+    app = chain(note)
     await app.ainvoke("go", config())
     assert "pass the store to `compile(store=)`" in caplog.text
 
@@ -795,7 +795,7 @@ async def test_a_tool_that_hands_its_key_on_may_write_more_than_once() -> None:
     app = ReactAgent(ScriptedModel([call("note"), "ok"]), [note]).compile(store=kept)
     await app.ainvoke("go", config())
     assert len(await kept.aget_all(USER)) == 2
-    own = StateGraph().add_node("dedupe", dedupe).set_entry_point("dedupe").compile(store=kept)
+    own = chain(dedupe, store=kept)
     for _ in range(2):
         await own.ainvoke("go", config())
     assert len(await kept.aget_all(USER)) == 3, "a key of one's own holds across runs"
@@ -808,7 +808,7 @@ async def test_a_config_can_be_copied_deeply() -> None:
         own = copy.deepcopy(config)
         await memory_tool("store", content="x", config=own, store=store)
 
-    app = StateGraph().add_node("note", note).set_entry_point("note").compile(store=kept)
+    app = chain(note, store=kept)
     await app.ainvoke("go", config())
     assert await promised(app.checkpointer) == ["finished"]
 
@@ -821,7 +821,7 @@ async def test_a_run_that_fails_waits_for_what_it_promised_too() -> None:
         await memory_tool("store", content="x", config=config, store=store)
         raise RuntimeError("afterwards")
 
-    app = StateGraph().add_node("note", note).set_entry_point("note").compile(store=kept)
+    app = chain(note, store=kept)
     threading.Timer(0.2, gate.open.set).start()
     with pytest.raises(NodeError):
         await app.ainvoke("go", config())
@@ -870,7 +870,7 @@ async def test_a_node_that_is_replayed_does_not_promise_again_what_was_forgotten
         await memory_tool("store", content="secret", config=config, store=store)
         return str(interrupt("Go on?"))
 
-    app = StateGraph().add_node("node", node).set_entry_point("node").compile(store=kept)
+    app = chain(node, store=kept)
     kept.is_away = True
     await app.ainvoke("go", config())
     kept.is_away = False
