@@ -11,6 +11,7 @@ import pytest
 from redis import Redis
 from redis.asyncio import Redis as AsyncRedis
 from redis.asyncio import RedisCluster
+from redis.exceptions import TimeoutError
 from servers import RedisServer
 from servers.process import wait_until
 from turns import IDS, KEY, cached, said, texts_in, turn
@@ -83,6 +84,22 @@ async def test_no_connection_is_left_open(redis_server: RedisServer) -> None:
     await turn(checkpointer, "used again after it was closed")
     await checkpointer.aclose()
     client.close()
+
+
+async def test_a_redis_that_is_slow_to_say_goodbye_is_no_error(
+    redis_server: RedisServer, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    checkpointer = _on(RedisCache(redis_server.url()))
+    await _works(checkpointer)
+    close = AsyncRedis.aclose
+
+    async def slow(self: Any, *given: Any) -> None:
+        await close(self, *given)
+        raise TimeoutError("Timed out closing connection")
+
+    monkeypatch.setattr(AsyncRedis, "aclose", slow)
+    await checkpointer.aclose()
+    assert "did not close in an orderly way" in caplog.text
 
 
 @pytest.mark.parametrize("decode", [False, True])

@@ -1,6 +1,7 @@
 """Redis clients by URL, one per running event loop; they end with their loop."""
 
 import asyncio
+import logging
 import os
 import threading
 from collections.abc import AsyncGenerator, Callable
@@ -14,6 +15,8 @@ if TYPE_CHECKING:
     from redis.asyncio import Redis, RedisCluster
 
 __all__ = ["LoopClients", "RedisUrl"]
+
+_logger = logging.getLogger("tenxgraph.cache")
 
 _WANTED_BY = "The Redis cache"
 _SCHEMES = ("redis", "rediss", "unix")
@@ -165,7 +168,15 @@ async def _close_with_loop(client: Any) -> AsyncGenerator[None, None]:
     try:
         yield
     finally:
-        await client.aclose()
         sentinel = getattr(getattr(client, "connection_pool", None), "sentinel_manager", None)
-        for one in getattr(sentinel, "sentinels", ()):
-            await one.aclose()
+        for one in (client, *getattr(sentinel, "sentinels", ())):
+            await _close(one)
+
+
+async def _close(client: Any) -> None:
+    exceptions = require("redis.exceptions", extra="postgres", wanted_by=_WANTED_BY)
+    try:
+        await client.aclose()
+    except (exceptions.RedisError, OSError) as error:
+        # Expendable to the last: a Redis that is slow to say goodbye has lost nothing.
+        _logger.warning("A connection to Redis did not close in an orderly way: %s", error)
