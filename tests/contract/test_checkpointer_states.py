@@ -9,6 +9,7 @@ from threads import config, grown, message, present, state, texts
 
 from tenxgraph.core.exceptions import SerializationError
 from tenxgraph.core.state import AgentState, ExecutionState, Interrupt, Message
+from tenxgraph.storage.checkpointer import SqliteCheckpointer
 
 
 class Trip(AgentState):
@@ -227,11 +228,18 @@ async def test_two_checkpointers_see_the_same_threads(backend: Backend) -> None:
 
 
 async def test_closing_one_checkpointer_leaves_the_other_open(backend: Backend) -> None:
-    one, other = backend.make(), backend.make()
-    await one.aput_state(config(), state("hi"))
-    await other.aget_state(config())
-    if backend.name != "sqlite-memory":  # there the file is the connection
-        await one.aclose()
+    if backend.name.startswith("sqlite-memory"):
+        # Such a database is its connection: the other one is a database of its own.
+        pair: list[Checkpointer] = [SqliteCheckpointer(":memory:") for _ in range(2)]
+        backend.opened += pair
+    else:
+        pair = [backend.make(), backend.make()]
+    one, other = pair
+    await one.asetup()
+    await other.asetup()
+    await other.aput_state(config(), state("hi"))
+    await one.aget_state(config())
+    await one.aclose()
     assert texts(await other.aget_state(config())) == ["hi"]
 
 

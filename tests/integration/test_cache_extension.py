@@ -77,8 +77,12 @@ async def test_a_value_that_is_not_what_was_left_is_written_whole(
         }
         redis.set(KEY, changed[harm])
     await write(checkpointer, config, state, "the next")
+    left = redis.get(KEY)
     hit = await read(checkpointer, dict(IDS))
     assert texts(hit) == ["message 0", "message 1", "message 2", "the next"]
+    redis.delete(KEY)
+    await checkpointer.aget_state(dict(IDS))  # reads the database and writes the whole value
+    assert left == redis.get(KEY)
 
 
 async def test_an_older_version_with_the_same_messages_does_not_come_back(

@@ -8,18 +8,30 @@ from pathlib import Path
 
 import pytest
 from redis import Redis
-from servers import RedisServer
+from redis.asyncio import Redis as AsyncRedis
+from servers import RedisServer, TcpProxy
 from servers.process import wait_until
 from turns import IDS, KEY, Cached, cached, read, said, texts_in, turn, write
 
 from tenxgraph.core.graph import END, StateGraph
 from tenxgraph.core.state import AgentState, Message
-from tenxgraph.storage.checkpointer import StaleStateError
+from tenxgraph.storage.cache import RedisCache
+from tenxgraph.storage.checkpointer import (
+    CachedCheckpointer,
+    InMemoryCheckpointer,
+    StaleStateError,
+)
 
 
 @pytest.fixture
 def server() -> Iterator[RedisServer]:
     with RedisServer() as started:
+        yield started
+
+
+@pytest.fixture
+def proxy(server: RedisServer) -> Iterator[TcpProxy]:
+    with TcpProxy("127.0.0.1", server.port) as started:
         yield started
 
 
@@ -188,23 +200,29 @@ async def test_what_redis_was_not_told_it_is_told_when_it_is_back(tmp_path: Path
         await checkpointer.aclose()
 
 
-async def test_a_cancelled_refresh_leaves_nothing_old(server: RedisServer) -> None:
-    checkpointer = cached(server.url(), timeout=5)
+async def test_a_cancelled_refresh_leaves_nothing_old(server: RedisServer, proxy: TcpProxy) -> None:
+    # The application's own client, whose lost connections the cache does not see.
+    client = AsyncRedis.from_url(proxy.through(server.url()))
+    checkpointer: Cached = CachedCheckpointer(
+        InMemoryCheckpointer(), RedisCache(client=client, timeout=5)
+    )
     await turn(checkpointer, "a")
     config = dict(IDS)
     state = await read(checkpointer, config)
     assert state is not None
     state.context = [*state.context, Message.text_message("b")]
     await checkpointer.aput_checkpoint(config, state)
-    server.pause()
+    proxy.freeze()
     refresh = asyncio.ensure_future(checkpointer.aput_state_cache(config, state))
     await asyncio.sleep(0.1)
     refresh.cancel()
     with pytest.raises(asyncio.CancelledError):
         await refresh
-    server.resume()
+    proxy.cut()  # what was sent never arrives: Redis still holds the state before "b"
+    proxy.thaw()
     assert await texts_in(checkpointer) == [*said("a"), "b"]
     await checkpointer.aclose()
+    await client.aclose()
 
 
 async def test_flushed_in_the_middle_of_a_run(server: RedisServer, checkpointer: Cached) -> None:

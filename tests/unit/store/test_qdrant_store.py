@@ -3,7 +3,6 @@
 import asyncio
 import subprocess
 import sys
-import time
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -184,23 +183,20 @@ async def test_a_folder_in_use_by_another_process_says_what_to_do(tmp_path: Path
 
 
 async def test_a_long_write_does_not_hold_up_the_event_loop(tmp_path: Path) -> None:
-    longest = 0.0
+    beats = 0
 
-    async def watch() -> None:
-        nonlocal longest
+    async def beat() -> None:
+        nonlocal beats
         while True:
-            begun = time.perf_counter()
             await asyncio.sleep(0.001)
-            longest = max(longest, time.perf_counter() - begun)
+            beats += 1
 
     async with QdrantStore(Fixed({"x": [1.0, 0.0]}), path=tmp_path) as store:
         await store.asetup()
-        watching = asyncio.create_task(watch())
-        begun = time.perf_counter()
+        beating = asyncio.create_task(beat())
         await store.astore_many(ALICE, [NewMemory(content="x")] * 500)
-        taken = time.perf_counter() - begun
-        watching.cancel()
-    assert longest < taken / 2
+        beating.cancel()
+    assert beats >= 5
 
 
 @pytest.mark.parametrize(
