@@ -97,7 +97,7 @@ async def _run(
     request: RunRequest,
     config: dict[str, Any],
     emit: Callable[[Chunk], None] | None = None,
-) -> dict[str, Any]:
+) -> Mapping[str, Any]:
     await _check_message_ids(deployment, request, config)
     return await deployment.graph.ainvoke(request.input(), config, emit=emit)
 

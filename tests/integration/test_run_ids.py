@@ -8,7 +8,7 @@ from backends import Backend, Checkpointer
 from graphs import Config, Writes, also_behind_redis, chain, config, said
 
 from tenxgraph.core.exceptions import InputError, NodeError, PendingInterruptError
-from tenxgraph.core.graph import CompiledGraph, interrupt
+from tenxgraph.core.graph import CompiledGraph, RunResult, interrupt
 from tenxgraph.core.state import AgentState, Message, TokenUsages
 
 pytestmark = also_behind_redis
@@ -50,7 +50,7 @@ class Worker:
         return chain(*(getattr(self, name) for name in names), checkpointer=checkpointer)
 
 
-def heard(result: dict[str, Any]) -> dict[str, Any]:
+def heard(result: RunResult[Any]) -> dict[str, Any]:
     """All that a caller is told."""
     return {name: value for name, value in result.items() if name != "state"}
 

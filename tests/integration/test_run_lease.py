@@ -14,7 +14,7 @@ import pytest
 from backends import Backend
 
 from tenxgraph.core.exceptions import RunInProgressError, StaleStateError
-from tenxgraph.core.graph import CompiledGraph, StateGraph
+from tenxgraph.core.graph import CompiledGraph, RunResult, StateGraph
 from tenxgraph.core.state import AgentState
 
 THREAD = {"thread_id": "t", "user_id": "u"}
@@ -199,7 +199,7 @@ def elsewhere(tmp_path: Path) -> str:
     return str(folder)
 
 
-async def taken_over(app: CompiledGraph[Any]) -> dict[str, Any]:
+async def taken_over(app: CompiledGraph[Any]) -> RunResult[Any]:
     """What comes of the run once its claim has run out."""
     deadline = time.monotonic() + 20
     while True:

@@ -7,6 +7,7 @@ from tenxgraph.core.graph.command import Command
 from tenxgraph.core.graph.compiled import CompiledGraph
 from tenxgraph.core.graph.edges import END, START
 from tenxgraph.core.graph.interrupts import interrupt
+from tenxgraph.core.graph.run_result import RunResult
 from tenxgraph.core.graph.tool_node import ToolNode
 from tenxgraph.core.graph.tools import tool
 
@@ -17,6 +18,7 @@ __all__ = [
     "Chunk",
     "Command",
     "CompiledGraph",
+    "RunResult",
     "StateGraph",
     "ToolNode",
     "interrupt",

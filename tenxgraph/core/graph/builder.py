@@ -1,7 +1,7 @@
 """StateGraph: nodes and edges, checked when it is compiled."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any, Generic, Self, TypeVar, overload
+from typing import Any, Generic, Self, overload
 
 from tenxgraph.core.exceptions import GraphError
 from tenxgraph.core.graph.compiled import CompiledGraph
@@ -9,11 +9,10 @@ from tenxgraph.core.graph.edges import END, START, ConditionalEdge, Edge
 from tenxgraph.core.graph.node import Node
 from tenxgraph.core.graph.plan import Plan
 from tenxgraph.core.state import AgentState
+from tenxgraph.core.state.agent_state import StateT
 from tenxgraph.storage.checkpointer import BaseCheckpointer, InMemoryCheckpointer
 
 __all__ = ["StateGraph"]
-
-StateT = TypeVar("StateT", bound=AgentState)
 
 
 class StateGraph(Generic[StateT]):

@@ -6,7 +6,7 @@ import threading
 from collections.abc import AsyncGenerator, Mapping
 from contextlib import AsyncExitStack
 from types import TracebackType
-from typing import Any, Generic, Self, TypeVar, cast
+from typing import Any, Generic, Self, cast
 
 from tenxgraph._sync import sync_iterator_twin, sync_twin
 from tenxgraph.core.graph.chunks import Chunk, Emit
@@ -15,10 +15,11 @@ from tenxgraph.core.graph.opening import Input
 from tenxgraph.core.graph.plan import Plan
 from tenxgraph.core.graph.promises import Promises
 from tenxgraph.core.graph.run import Run
+from tenxgraph.core.graph.run_result import RunResult
 from tenxgraph.core.graph.runs import Runs
 from tenxgraph.core.graph.settings import Settings
 from tenxgraph.core.graph.shield import over
-from tenxgraph.core.state import AgentState
+from tenxgraph.core.state.agent_state import StateT
 from tenxgraph.storage.checkpointer import BaseCheckpointer
 from tenxgraph.storage.scope import STATE_TYPE_KEY, checked_id
 from tenxgraph.storage.store.memory_scope import MemoryScope
@@ -27,7 +28,6 @@ __all__ = ["CompiledGraph"]
 
 logger = logging.getLogger("tenxgraph.graph")
 
-StateT = TypeVar("StateT", bound=AgentState)
 
 # Seconds that runs have to end in when their graph is closed.
 _FAREWELL = 10.0
@@ -61,7 +61,7 @@ class CompiledGraph(Generic[StateT]):
         config: Mapping[str, Any] | None = None,
         *,
         emit: Emit | None = None,
-    ) -> dict[str, Any]:
+    ) -> RunResult[StateT]:
         """Run on a thread, to the end, a pause or a stop.
 
         Args:
@@ -216,10 +216,10 @@ class CompiledGraph(Generic[StateT]):
     ) -> None:
         await self.aclose()
 
-    async def _execute(self, given: Input, settings: Settings, emit: Emit) -> dict[str, Any]:
+    async def _execute(self, given: Input, settings: Settings, emit: Emit) -> RunResult[StateT]:
         run = Run(self._plan, self.checkpointer, self.store, settings, emit)
         with self._runs.going_on(run, _key(settings)):
-            return await run.execute(given)
+            return cast("RunResult[StateT]", await run.execute(given))
 
     invoke = sync_twin(ainvoke)
     stream = sync_iterator_twin(astream)

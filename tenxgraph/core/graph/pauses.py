@@ -1,13 +1,10 @@
 """Pauses: a state that waits for answers, and the nodes at which a run is to wait."""
 
-from typing import TypeVar
-
 from tenxgraph.core.graph.plan import Plan
 from tenxgraph.core.state import AgentState, Interrupt
+from tenxgraph.core.state.agent_state import StateT
 
 __all__ = ["before", "paused", "planned"]
-
-StateT = TypeVar("StateT", bound=AgentState)
 
 
 def paused(state: StateT, interrupts: tuple[Interrupt, ...]) -> StateT:

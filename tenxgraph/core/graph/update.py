@@ -1,16 +1,16 @@
 """How what a node returns joins the state. The old state is left as it was."""
 
 from collections.abc import Callable, Iterable, Mapping
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, NamedTuple
 
 from pydantic import ValidationError
 
 from tenxgraph.core.exceptions import GraphError
 from tenxgraph.core.state import AgentState, Message, add_messages
+from tenxgraph.core.state.agent_state import StateT
 
 __all__ = ["Joined", "as_messages", "join"]
 
-StateT = TypeVar("StateT", bound=AgentState)
 
 # `messages` is what inputs and outputs call the context, so a node may call it that, too.
 _CONTEXT_NAMES = ("context", "messages")

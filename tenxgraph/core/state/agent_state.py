@@ -1,14 +1,15 @@
 """AgentState: what a thread remembers. Subclass it to remember more."""
 
-from typing import TYPE_CHECKING, Annotated, Any, Literal, Self
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, Self
 from uuid import UUID
 
 from pydantic import BaseModel, ConfigDict, Field
+from typing_extensions import TypeVar
 
 from tenxgraph.core.state.message import Message
 from tenxgraph.core.state.reducers import add_messages
 
-__all__ = ["AgentState", "ExecutionState", "Interrupt", "RunStatus"]
+__all__ = ["AgentState", "ExecutionState", "Interrupt", "RunStatus", "StateT"]
 
 RunStatus = Literal["running", "interrupted", "stopped", "completed", "error"]
 
@@ -89,7 +90,8 @@ class AgentState(BaseModel):
     __slots__ = ("_stored",)
 
     if TYPE_CHECKING:
-        _stored: StoredState
+        # As a plain annotation it would be an argument of `__init__` to a type checker.
+        _stored: ClassVar[StoredState]
 
     def __copy__(self) -> Self:
         """A copy knows what is stored of it, as the original does."""
@@ -104,6 +106,10 @@ class AgentState(BaseModel):
         if stored is not None:
             remember_stored(copied, stored)
         return copied
+
+
+StateT = TypeVar("StateT", bound=AgentState, default=AgentState)
+"""The class of a graph's or checkpointer's state; `AgentState` where nothing else is said."""
 
 
 def stored_of(state: AgentState) -> StoredState | None:

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable, Mapping
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, NamedTuple, Self
 from uuid import UUID, uuid4
 
 from pydantic import AwareDatetime, Field
@@ -58,8 +58,9 @@ class Message(_Value):
     __slots__ = ("_encoded", "_stored")
 
     if TYPE_CHECKING:
-        _encoded: str
-        _stored: Stored
+        # As plain annotations they would be arguments of `__init__` to a type checker.
+        _encoded: ClassVar[str]
+        _stored: ClassVar[Stored]
 
     # A constraint of the field, not a validator of the model: pydantic would run that for every
     # message of a list that is assigned to a state.

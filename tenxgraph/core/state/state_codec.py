@@ -1,19 +1,18 @@
 """How a state and its messages become text, and text becomes them again."""
 
 from collections.abc import Sequence
-from typing import Any, Generic, TypeVar
+from typing import Any, Generic
 
 from pydantic import BaseModel, TypeAdapter, ValidationError
 
 from tenxgraph.core.exceptions import SerializationError
-from tenxgraph.core.state.agent_state import AgentState
+from tenxgraph.core.state.agent_state import StateT
 from tenxgraph.core.state.codec import Codec, first_problem, to_text
 from tenxgraph.core.state.message import Message, Stored
 from tenxgraph.core.state.scalars import MARK
 
 __all__ = ["StateCodec"]
 
-StateT = TypeVar("StateT", bound=AgentState)
 
 _EMPTY_BY_DEFAULT = ("content", "tool_calls", "metadata")
 

@@ -1,16 +1,15 @@
 """ReactAgent: a model that calls tools until it has an answer."""
 
 from collections.abc import Callable, Iterable
-from typing import Any, Generic, TypeVar, overload
+from typing import Any, Generic, overload
 
 from tenxgraph.core.graph import END, Agent, CompiledGraph, StateGraph, ToolNode
 from tenxgraph.core.state import AgentState
+from tenxgraph.core.state.agent_state import StateT
 from tenxgraph.storage.checkpointer import BaseCheckpointer
 from tenxgraph.storage.store import BaseStore, MemoryConfig
 
 __all__ = ["ReactAgent"]
-
-StateT = TypeVar("StateT", bound=AgentState)
 
 
 class ReactAgent(Generic[StateT]):

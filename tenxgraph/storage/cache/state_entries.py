@@ -1,11 +1,11 @@
 """StateEntries: states as entries, and entries as states again."""
 
 from collections.abc import Sequence
-from typing import Any, Generic, TypeVar
+from typing import Any, Generic
 
 from tenxgraph.core.exceptions import SerializationError
-from tenxgraph.core.state import AgentState, Message
-from tenxgraph.core.state.agent_state import StoredState, remember_stored
+from tenxgraph.core.state import Message
+from tenxgraph.core.state.agent_state import StateT, StoredState, remember_stored
 from tenxgraph.core.state.message import Stored
 from tenxgraph.core.state.state_codec import StateCodec
 from tenxgraph.storage.cache.entry import Change, Entry, Label, change, pack, unpack
@@ -13,8 +13,6 @@ from tenxgraph.storage.cache.recent import Context, Recent
 from tenxgraph.storage.collector import collector_paused
 
 __all__ = ["StateEntries"]
-
-StateT = TypeVar("StateT", bound=AgentState)
 
 
 class StateEntries(Generic[StateT]):

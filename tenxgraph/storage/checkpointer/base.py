@@ -7,16 +7,16 @@ anywhere, a running event loop included.
 from abc import ABC, abstractmethod
 from collections.abc import AsyncIterator, Iterable, Mapping, MutableMapping, Sequence
 from types import TracebackType
-from typing import Any, Generic, Self, TypeVar
+from typing import Any, Generic, Self
 
 from tenxgraph._sync import sync_iterator_twin, sync_twin
-from tenxgraph.core.state import AgentState, Message
+from tenxgraph.core.state import Message
+from tenxgraph.core.state.agent_state import StateT
 from tenxgraph.storage.backend import Lease
 from tenxgraph.storage.records import Page, StateSnapshot, ThreadInfo, ToolExecution
 
 __all__ = ["BaseCheckpointer", "Config"]
 
-StateT = TypeVar("StateT", bound=AgentState)
 
 Config = MutableMapping[str, Any]
 """What says which thread is meant, and who asks: `thread_id`, `user_id`, and more. A read of the

@@ -2,11 +2,11 @@
 
 from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
 from contextlib import asynccontextmanager
-from typing import Any, TypeVar
+from typing import Any
 
 from tenxgraph.core.exceptions import StaleStateError, ThreadOwnershipError
-from tenxgraph.core.state import AgentState, Message
-from tenxgraph.core.state.agent_state import StoredState, stored_of
+from tenxgraph.core.state import Message
+from tenxgraph.core.state.agent_state import StateT, StoredState, stored_of
 from tenxgraph.storage.cache.entry import Label
 from tenxgraph.storage.cache.key import checked_prefix, entry_key
 from tenxgraph.storage.cache.redis_cache import RedisCache
@@ -20,7 +20,6 @@ from tenxgraph.storage.scope import GENERATION_KEY, VERSION_KEY, remember
 
 __all__ = ["CachedCheckpointer"]
 
-StateT = TypeVar("StateT", bound=AgentState)
 
 # What a config's last look into the cache has shown, for the writes that build on it.
 _SEEN = "_cache_seen"

@@ -1,10 +1,11 @@
 """DurableCheckpointer: the promise kept once, over any backend."""
 
 from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
-from typing import Any, TypeVar, cast
+from typing import Any, cast
 
 from tenxgraph.core.exceptions import SerializationError, StorageError
 from tenxgraph.core.state import AgentState, Message
+from tenxgraph.core.state.agent_state import StateT
 from tenxgraph.core.state.state_codec import StateCodec
 from tenxgraph.storage import archive, fork, paging, stored_state
 from tenxgraph.storage.backend import (
@@ -23,8 +24,6 @@ from tenxgraph.storage.records import Page, StateSnapshot, ThreadInfo, ToolExecu
 from tenxgraph.storage.scope import STATE_TYPE_KEY, Scope, checked_text, owner_of, remember
 
 __all__ = ["DurableCheckpointer"]
-
-StateT = TypeVar("StateT", bound=AgentState)
 
 
 class DurableCheckpointer(BaseCheckpointer[StateT]):

@@ -1,14 +1,10 @@
 """InMemoryCheckpointer: for development and tests. Keeps nothing beyond the process."""
 
-from typing import TypeVar
-
-from tenxgraph.core.state import AgentState
+from tenxgraph.core.state.agent_state import StateT
 from tenxgraph.storage.checkpointer.durable import DurableCheckpointer
 from tenxgraph.storage.memory_backend import MemoryBackend
 
 __all__ = ["InMemoryCheckpointer"]
-
-StateT = TypeVar("StateT", bound=AgentState)
 
 
 class InMemoryCheckpointer(DurableCheckpointer[StateT]):

@@ -1,9 +1,9 @@
 """PgCheckpointer: PostgreSQL for what must last, Redis for what must be fast."""
 
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote, urlsplit
 
-from tenxgraph.core.state import AgentState
+from tenxgraph.core.state.agent_state import StateT
 from tenxgraph.storage.cache.redis_cache import RedisCache
 from tenxgraph.storage.checkpointer.cached import CachedCheckpointer
 from tenxgraph.storage.checkpointer.postgres import PostgresCheckpointer
@@ -13,8 +13,6 @@ if TYPE_CHECKING:
     from sqlalchemy.ext.asyncio import AsyncEngine
 
 __all__ = ["PgCheckpointer"]
-
-StateT = TypeVar("StateT", bound=AgentState)
 
 
 class PgCheckpointer(CachedCheckpointer[StateT]):

@@ -1,9 +1,9 @@
 """PostgresCheckpointer: the durable layer on PostgreSQL, without a cache."""
 
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any
 
 from tenxgraph._optional import require
-from tenxgraph.core.state import AgentState
+from tenxgraph.core.state.agent_state import StateT
 from tenxgraph.storage.checkpointer.durable import DurableCheckpointer
 from tenxgraph.storage.sql.dsn import PostgresDsn
 
@@ -12,7 +12,6 @@ if TYPE_CHECKING:
 
 __all__ = ["PostgresCheckpointer"]
 
-StateT = TypeVar("StateT", bound=AgentState)
 
 _LONGEST_IDENTIFIER = 63
 

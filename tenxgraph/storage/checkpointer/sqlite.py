@@ -1,15 +1,12 @@
 """SqliteCheckpointer: states and messages in one file."""
 
 import os
-from typing import TypeVar
 
-from tenxgraph.core.state import AgentState
+from tenxgraph.core.state.agent_state import StateT
 from tenxgraph.storage.checkpointer.durable import DurableCheckpointer
 from tenxgraph.storage.sql.dsn import is_postgres, sqlite_path
 
 __all__ = ["SqliteCheckpointer"]
-
-StateT = TypeVar("StateT", bound=AgentState)
 
 
 class SqliteCheckpointer(DurableCheckpointer[StateT]):

@@ -1,17 +1,16 @@
 """CheckpointerWrapper: a checkpointer that passes everything on to another one."""
 
 from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
-from typing import Any, TypeVar
+from typing import Any
 
-from tenxgraph.core.state import AgentState, Message
+from tenxgraph.core.state import Message
+from tenxgraph.core.state.agent_state import StateT
 from tenxgraph.storage.backend import Lease
 from tenxgraph.storage.checkpointer.base import BaseCheckpointer, Config
 from tenxgraph.storage.checkpointer.durable import DurableCheckpointer
 from tenxgraph.storage.records import Page, StateSnapshot, ThreadInfo, ToolExecution
 
 __all__ = ["CheckpointerWrapper"]
-
-StateT = TypeVar("StateT", bound=AgentState)
 
 
 class CheckpointerWrapper(BaseCheckpointer[StateT]):

@@ -11,7 +11,7 @@ from pydantic import Field
 from threads import present
 
 from tenxgraph.core.exceptions import GraphError, InputError, NodeError, StaleStateError
-from tenxgraph.core.graph import END, START, Command, StateGraph, interrupt
+from tenxgraph.core.graph import END, START, Command, RunResult, StateGraph, interrupt
 from tenxgraph.core.state import AgentState, Message
 
 
@@ -20,7 +20,7 @@ class Notes(AgentState):
     lines: Annotated[list[str], lambda old, new: [*old, *new]] = Field(default_factory=list)
 
 
-async def result_of(node: Any, state: Any = Notes) -> dict[str, Any]:
+async def result_of(node: Any, state: Any = Notes) -> RunResult[Any]:
     return await chain(node, state=state).ainvoke("hi", config())
 
 
