@@ -1,14 +1,20 @@
 """Embeddings by OpenAI, or by any server that speaks its protocol."""
 
-import functools
 import itertools
 import math
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from tenxgraph._optional import require
 from tenxgraph.core.exceptions import StoreError
 from tenxgraph.storage.store.embedding.base import BaseEmbedding, checked_texts
+from tenxgraph.storage.store.embedding.openai_reply import (
+    EncodingFormat,
+    NotBase64Error,
+    checked_encoding_format,
+    refuses_base64,
+    vectors_of,
+)
 from tenxgraph.storage.store.per_loop import PerLoop
 
 if TYPE_CHECKING:
@@ -43,9 +49,13 @@ class OpenAIEmbedding(BaseEmbedding):
         dimensions: a shorter vector, where the model offers it (`text-embedding-3-*`).
         timeout: seconds that one request may take.
         max_retries: how often the client repeats a request that was rate limited or failed.
+        encoding_format: how the service is asked to send numbers, `"base64"` or `"float"`. By
+            default base64, which is a quarter of the size; a service that refuses it, or does not
+            know it, is asked for floats from then on.
 
     Raises:
         ImportError: the package `openai` is not installed.
+        ValueError: `encoding_format` is none of these.
     """
 
     def __init__(
@@ -57,6 +67,7 @@ class OpenAIEmbedding(BaseEmbedding):
         dimensions: int | None = None,
         timeout: float = 30.0,
         max_retries: int = 2,
+        encoding_format: EncodingFormat | None = None,
     ) -> None:
         require("openai", extra="openai", wanted_by="OpenAIEmbedding")
         self._model = model
@@ -66,6 +77,7 @@ class OpenAIEmbedding(BaseEmbedding):
         self._dimension = dimensions or _DIMENSIONS.get(model)
         self._timeout = timeout
         self._max_retries = max_retries
+        self._encoding_format = checked_encoding_format(encoding_format)
         self._clients = PerLoop(self._connect, lambda client: client.close())
 
     def __repr__(self) -> str:
@@ -121,15 +133,7 @@ class OpenAIEmbedding(BaseEmbedding):
         from openai import OpenAIError
 
         try:
-            create = functools.partial(
-                self._clients.get().embeddings.create, model=self._model, input=texts
-            )
-            if self._requested is None:
-                response = await create()
-            else:
-                response = await create(dimensions=self._requested)
-            data = sorted(response.data, key=lambda item: item.index)
-            vectors = [list(item.embedding) for item in data]
+            vectors = await self._create(texts)
         except (OpenAIError, ValueError, TypeError, AttributeError) as error:
             # The latter: something answered that is no embedding service, or only half of one.
             raise StoreError(self._explained(error)) from error
@@ -138,6 +142,34 @@ class OpenAIEmbedding(BaseEmbedding):
                 f"{self!r} got {len(vectors)} vectors for {len(texts)} texts; none was used."
             )
         return vectors
+
+    async def _create(self, texts: list[str]) -> list[list[float]]:
+        from openai import APIStatusError
+
+        if self._encoding_format is not None:
+            return await self._create_as(self._encoding_format, texts)
+        try:
+            return await self._create_as("base64", texts)
+        except NotBase64Error:
+            pass
+        except APIStatusError as error:
+            if not refuses_base64(error):
+                raise
+        vectors = await self._create_as("float", texts)
+        # Remembered once it has worked: each request would be refused once more otherwise.
+        self._encoding_format = "float"
+        return vectors
+
+    async def _create_as(
+        self, encoding_format: EncodingFormat, texts: list[str]
+    ) -> list[list[float]]:
+        # The format is always named. The client would decode base64 by itself otherwise, and take
+        # text that is no base64 for numbers.
+        options: dict[str, Any] = {"encoding_format": encoding_format}
+        if self._requested is not None:
+            options["dimensions"] = self._requested
+        client = self._clients.get()
+        return vectors_of(await client.embeddings.create(model=self._model, input=texts, **options))
 
     def _connect(self) -> "AsyncOpenAI":
         from openai import AsyncOpenAI
