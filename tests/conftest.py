@@ -7,11 +7,14 @@ from uuid import uuid4
 
 import backends
 import pytest
+import stores
 from backends import Backend, Checkpointer
 from servers.postgres import PostgresEndpoint, PostgresServer, postgres_from_environment
 from servers.redis import RedisServer
 
 from tenxgraph.storage.checkpointer import PostgresCheckpointer, SqliteCheckpointer
+from tenxgraph.storage.store import BaseStore
+from tenxgraph.testing import OpenAIServer
 
 TEMPLATE = "tenxgraph_template"
 
@@ -95,3 +98,23 @@ async def backend(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterat
 def checkpointer(backend: Backend) -> Checkpointer:
     """A checkpointer on each backend in turn."""
     return backend.opened[0]
+
+
+@pytest.fixture(scope="module")
+def openai_server() -> Iterator[OpenAIServer]:
+    """What Mem0 asks for embeddings."""
+    with OpenAIServer() as server:
+        yield server
+
+
+@pytest.fixture(params=stores.STORES)
+async def store(
+    request: pytest.FixtureRequest,
+    tmp_path: Path,
+    openai_server: OpenAIServer,
+    monkeypatch: pytest.MonkeyPatch,
+) -> AsyncIterator[BaseStore]:
+    """Each long-term memory in turn, empty."""
+    monkeypatch.setenv("MEM0_DIR", str(tmp_path / "mem0"))
+    async with stores.opened(request.param, tmp_path, openai_server) as made:
+        yield made

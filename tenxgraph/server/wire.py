@@ -248,6 +248,14 @@ class _Scoped(_Strict):
     agent_id: Id | None = None
     app_id: Id | None = None
 
+    @field_validator("agent_id", "app_id", mode="before")
+    @classmethod
+    def _check_named(cls, value: Any) -> Any:
+        # A client whose agent has no id would read and write all of the caller's memories.
+        if value is None:
+            raise ValueError("must be an id; leave it out where none is meant")
+        return value
+
     def scope(self, caller: Caller) -> dict[str, Any]:
         """Whose memories are meant."""
         named = {"agent_id": self.agent_id, "app_id": self.app_id}

@@ -3,8 +3,6 @@
 import asyncio
 import dataclasses
 import math
-import os
-from collections.abc import AsyncIterator, Iterator
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -12,61 +10,19 @@ import pytest
 
 from tenxgraph.storage.store import (
     BaseStore,
-    InMemoryStore,
-    Mem0Store,
     NewMemory,
     QdrantStore,
     create_local_qdrant_store,
 )
 from tenxgraph.storage.store.pending_write import PendingWrite
 from tenxgraph.storage.store.promised import carry_out, take_back
-from tenxgraph.testing import HashEmbedding, OpenAIServer
-
-os.environ["MEM0_TELEMETRY"] = "False"
+from tenxgraph.testing import HashEmbedding
 
 ALICE = {"user_id": "alice"}
 BOB = {"user_id": "bob"}
 
 ENDLESS: dict[str, object] = {}
 ENDLESS["again"] = ENDLESS
-
-
-@pytest.fixture(scope="module")
-def server() -> Iterator[OpenAIServer]:
-    with OpenAIServer() as server:
-        yield server
-
-
-def mem0_store(folder: Path, server: OpenAIServer) -> Mem0Store:
-    service = {"provider": "openai", "config": {"api_key": "k", "openai_base_url": server.base_url}}
-    database = {"path": str(folder / "qdrant"), "collection_name": "memories"}
-    return Mem0Store(
-        {
-            "vector_store": {"provider": "qdrant", "config": database},
-            "llm": service,
-            "embedder": service,
-            "history_db_path": str(folder / "history.db"),
-        }
-    )
-
-
-@pytest.fixture(params=["in_memory", "qdrant", "mem0"])
-async def store(
-    request: pytest.FixtureRequest,
-    tmp_path: Path,
-    server: OpenAIServer,
-    monkeypatch: pytest.MonkeyPatch,
-) -> AsyncIterator[BaseStore]:
-    made: BaseStore
-    if request.param == "in_memory":
-        made = InMemoryStore(HashEmbedding())
-    elif request.param == "qdrant":
-        made = create_local_qdrant_store(tmp_path, HashEmbedding())
-    else:
-        monkeypatch.setenv("MEM0_DIR", str(tmp_path / "mem0"))
-        made = mem0_store(tmp_path, server)
-    async with made:
-        yield made
 
 
 async def contents(store: BaseStore, config: dict[str, str]) -> list[str]:

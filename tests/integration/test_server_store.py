@@ -81,6 +81,10 @@ async def test_what_all_users_share_is_not_a_clients_to_write_or_read() -> None:
         ("search", {"query": "x", "limit": 10**9}, "limit"),
         ("search", {"query": "x", "score_threshold": 2}, "score_threshold"),
         ("search", {"query": "x", "filters": {"nowhere": 1}}, "nowhere"),
+        ("search", {"query": "x", "agent_id": None}, "agent_id"),
+        ("search", {"query": "x", "app_id": " "}, "app_id"),
+        ("memories", {"content": "x", "app_id": None}, "app_id"),
+        ("memories", {"content": "x", "agent_id": ""}, "agent_id"),
     ],
 )
 async def test_bad_input_is_named(path: str, body: dict[str, Any], told: str) -> None:

@@ -1,10 +1,11 @@
 """How an agent uses its long-term memory."""
 
-from typing import Literal
+from typing import Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Field, ValidationInfo, field_validator
 
 from tenxgraph.storage.store.base import BaseStore
+from tenxgraph.storage.store.memory_scope import checked_scope_id
 from tenxgraph.storage.store.query import MAX_LIMIT
 
 __all__ = ["AgentMemoryConfig", "MemoryConfig", "RetrievalMode", "UserMemoryConfig"]
@@ -30,6 +31,12 @@ class _ScopeConfig(BaseModel):
     category: str = "general"
     limit: int | None = Field(default=None, ge=1, le=MAX_LIMIT)
     score_threshold: float | None = Field(default=None, ge=0, le=1)
+
+    @field_validator("user_id", "agent_id", "app_id", mode="before", check_fields=False)
+    @classmethod
+    def _check_id(cls, value: Any, info: ValidationInfo) -> str | None:
+        # Blank text would read like an id that was left out, and so mean a wider scope.
+        return None if value is None else checked_scope_id(value, str(info.field_name))
 
     @property
     def searched_type(self) -> str | None:

@@ -8,7 +8,14 @@ from typing import Any
 
 from tenxgraph.storage.store.records import MemorySearchResult, checked_text
 
-__all__ = ["Config", "MemoryScope", "Provenance", "is_derived_id", "is_memory_id"]
+__all__ = [
+    "Config",
+    "MemoryScope",
+    "Provenance",
+    "checked_scope_id",
+    "is_derived_id",
+    "is_memory_id",
+]
 
 Config = Mapping[str, Any]
 
@@ -31,42 +38,62 @@ class MemoryScope:
 
     @classmethod
     def of(cls, config: Config) -> "MemoryScope":
-        """Read the scope from a config; `ValueError` if it names none, or names it badly."""
+        """Read the scope from a config.
+
+        Raises:
+            ValueError: the config names no scope, or one of its keys holds no id. A key that holds
+                `None` or blank text is refused: without it the scope would be wider than meant.
+        """
         if not isinstance(config, Mapping):
             raise ValueError(f"`config` must be a dict, not {type(config).__name__}.")
-        scope = cls(*(_checked_id(config.get(name), name) for name in cls.__slots__))
-        if scope == cls():
+        named = [name for name in cls.__slots__ if name in config]
+        if not named:
             raise ValueError(
                 "The config names no one whose memory this is. Put a `user_id`, an `agent_id` or "
                 "an `app_id` into it."
             )
-        return scope
+        return cls(**{name: checked_scope_id(config[name], name) for name in named})
 
     @classmethod
     def of_user(cls, config: Config, user_id: str | None = None) -> "MemoryScope":
-        """One user: the given one, or the config's. `ValueError` if neither is named."""
-        user_id = _checked_id(user_id or config.get("user_id"), "user_id")
-        if user_id is None:
+        """Return the scope of one user: the given one, or the config's.
+
+        Raises:
+            ValueError: neither is named, or what is named is no id.
+        """
+        if user_id is not None:
+            return cls(user_id=checked_scope_id(user_id, "user_id"))
+        if "user_id" not in config:
             raise ValueError("The config has no `user_id`, so it is unclear whose memory this is.")
-        return cls(user_id=user_id)
+        return cls(user_id=checked_scope_id(config["user_id"], "user_id"))
 
     @classmethod
     def of_shared(
         cls, config: Config, agent_id: str | None = None, app_id: str | None = None
     ) -> "MemoryScope":
-        """An agent or application: the given ones, or else the config's; never its user."""
-        if agent_id or app_id:
-            return cls.of({"agent_id": agent_id, "app_id": app_id})
-        if not (config.get("agent_id") or config.get("app_id")):
+        """Return the scope of an agent or application, and never of a user.
+
+        Args:
+            config: the run's config, which is asked if neither id is given.
+            agent_id: the agent.
+            app_id: the application.
+
+        Raises:
+            ValueError: nothing is named, or what is named is no id.
+        """
+        given = {"agent_id": agent_id, "app_id": app_id}
+        named = {name: value for name, value in given.items() if value is not None}
+        named = named or {name: config[name] for name in given if name in config}
+        if not named:
             raise ValueError(
                 "The agent memory has no scope. Give AgentMemoryConfig an `agent_id` or an "
                 "`app_id`."
             )
-        return cls.of({"agent_id": config.get("agent_id"), "app_id": config.get("app_id")})
+        return cls.of(named)
 
     @classmethod
     def of_run(cls, config: Config) -> "MemoryScope":
-        """All that the run's user has; where no user is named, the agent or application."""
+        """Return the scope of the run's user, or of the agent or application if it has none."""
         scope = cls.of(config)
         return cls(user_id=scope.user_id) if scope.user_id else scope
 
@@ -100,9 +127,13 @@ class Provenance:
 
     @classmethod
     def of(cls, config: Config) -> "Provenance":
-        """Read the provenance from a config; what is not there stays unknown."""
-        values = (config.get(name) for name in cls.__slots__)
-        return cls(*(None if value is None else str(value) for value in values))
+        """Read the provenance from a config; what is not there stays unknown.
+
+        Raises:
+            ValueError: a value is not valid Unicode.
+        """
+        named = {name: config[name] for name in cls.__slots__ if config.get(name) is not None}
+        return cls(**{name: checked_text(str(value), name) for name, value in named.items()})
 
 
 def is_memory_id(memory_id: object) -> bool:
@@ -118,13 +149,22 @@ def is_derived_id(memory_id: str) -> bool:
     return uuid.UUID(memory_id).version == _DERIVED
 
 
-def _checked_id(value: object, name: str) -> str | None:
-    if value is None or value == "":
-        return None
+def checked_scope_id(value: object, name: str) -> str:
+    """Return the id as text; an int is its decimal text.
+
+    Raises:
+        ValueError: it is `None`, blank, no text, too long, or not valid Unicode.
+    """
     if isinstance(value, int) and not isinstance(value, bool):
-        value = str(value)
+        return str(int(value))
+    if value is None or (isinstance(value, str) and not value.strip()):
+        raise ValueError(
+            f"`{name}` is {value!r}, which is no id. Give it the id whose memory is meant, or "
+            f"leave the key out."
+        )
     if not isinstance(value, str) or len(value) > _MAX_LENGTH or "\x00" in value:
         raise ValueError(
             f"`{name}` must be text of 1 to {_MAX_LENGTH} characters without NUL, not {value!r}."
         )
-    return checked_text(value, name)
+    # Of an enum whose members are text, the value and not the member's name.
+    return checked_text(str.__str__(value), name)

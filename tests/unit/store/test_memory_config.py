@@ -108,3 +108,18 @@ def test_the_prompt_speaks_of_the_tools_there_are() -> None:
     assert "agent_memory_tool" in memory_prompt(both)
     assert memory_prompt(MemoryConfig(inject_system_prompt=False)) == ""
     assert memory_prompt(MemoryConfig(retrieval_mode="preload")) == ""
+
+
+@pytest.mark.parametrize("value", ["", " ", "\t\n", True, 1.5, ["alice"], "a\x00b", "x" * 256])
+def test_an_id_that_is_no_id_is_refused_when_it_is_configured(value: object) -> None:
+    with pytest.raises(ValueError, match="user_id"):
+        UserMemoryConfig(user_id=value)
+    with pytest.raises(ValueError, match="agent_id"):
+        AgentMemoryConfig(agent_id=value, app_id="shop")
+    with pytest.raises(ValueError, match="app_id"):
+        AgentMemoryConfig(agent_id="sales", app_id=value)
+
+
+def test_a_number_as_configured_id_is_its_text() -> None:
+    assert UserMemoryConfig(user_id=42).user_id == "42"
+    assert AgentMemoryConfig(app_id=0).app_id == "0"

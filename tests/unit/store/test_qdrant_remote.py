@@ -7,7 +7,7 @@ import sys
 from collections.abc import Iterator
 
 import pytest
-from qdrant_server import QdrantServer
+from servers.qdrant import QdrantServer
 
 from tenxgraph.core.exceptions import StoreError
 from tenxgraph.prebuilt.tools import memory_tool
