@@ -3,8 +3,8 @@
 import os
 import threading
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping, Sequence
-from types import TracebackType
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from types import MappingProxyType, TracebackType
 from typing import Any, Self
 
 from tenxgraph._sync import sync_twin
@@ -24,6 +24,7 @@ from tenxgraph.storage.store.query import (
     checked_query,
     checked_threshold,
     conditions,
+    matches,
 )
 from tenxgraph.storage.store.records import (
     MemoryPage,
@@ -176,7 +177,8 @@ class BaseStore(ABC):
         checked_query(query)
         await self.writes.flush(scope)
         found = await self._asearch(scope, query, where, limit)
-        return [memory for memory in found if memory.score >= lowest]
+        near = [memory for memory in _held(scope, found, where) if memory.score >= lowest]
+        return near[:limit]
 
     async def aget(self, config: Config, memory_id: str) -> MemorySearchResult | None:
         """One memory with its provenance, or `None` if the scope has none of this id."""
@@ -187,8 +189,10 @@ class BaseStore(ABC):
     async def aget_by_key(self, config: Config, memory_key: str | int) -> MemorySearchResult | None:
         """The memory that was stored under this key in this very scope, or `None`."""
         scope = MemoryScope.of(config)
+        key = checked_key(memory_key)
         await self.writes.flush(scope)
-        return await self._akeyed(scope, checked_key(memory_key))
+        found = await self._akeyed(scope, key)
+        return next(iter(_held(scope, [found] if found else [], {"memory_key": [key]})), None)
 
     async def aget_all(
         self, config: Config, limit: int = 100, cursor: str | None = None
@@ -204,7 +208,7 @@ class BaseStore(ABC):
         checked_limit(limit)
         checked_cursor(cursor)
         await self.writes.flush(scope)
-        return await self._apage(scope, limit, cursor)
+        return await self._aown_page(scope, limit, cursor)
 
     async def aupdate(
         self,
@@ -251,7 +255,7 @@ class BaseStore(ABC):
         self.writes.take_failures(scope)
         forgotten, cursor = 0, None
         while True:
-            page = await self._apage(scope, _FORGET_PAGE, cursor)
+            page = await self._aown_page(scope, _FORGET_PAGE, cursor)
             if page:
                 await self._aremove(scope, [memory.id for memory in page])
             forgotten += len(page)
@@ -296,6 +300,10 @@ class BaseStore(ABC):
     forget_memory = sync_twin(aforget_memory)
     flush = sync_twin(aflush)
     close = sync_twin(aclose)
+
+    async def _aown_page(self, scope: MemoryScope, limit: int, cursor: str | None) -> MemoryPage:
+        page = await self._apage(scope, limit, cursor)
+        return MemoryPage(_held(scope, page), page.cursor)
 
     async def _aone(self, scope: MemoryScope, memory_id: str) -> MemorySearchResult | None:
         found = await self._afetch(scope, [memory_id])
@@ -355,3 +363,14 @@ class BaseStore(ABC):
 
     async def _aclose(self) -> None:  # noqa: B027 - a store need not have opened anything
         """Close what this store has opened."""
+
+
+def _held(
+    scope: MemoryScope, found: Iterable[MemorySearchResult], where: Where = MappingProxyType({})
+) -> list[MemorySearchResult]:
+    """Return the memories that are in the scope and match the filters, by plain equality.
+
+    A database may read an id or a label as an operator, fold its case or trim it. Without this
+    check, what it finds then would be shown, counted or deleted.
+    """
+    return [memory for memory in found if scope.holds(memory) and matches(memory, where)]

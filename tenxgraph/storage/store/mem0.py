@@ -1,7 +1,7 @@
 """A store in Mem0, which brings its own vector store and embeddings."""
 
 import threading
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any
 
@@ -9,8 +9,14 @@ from tenxgraph._optional import require
 from tenxgraph.core.exceptions import StoreError
 from tenxgraph.storage.store.base import BaseStore, Revision
 from tenxgraph.storage.store.mem0_connection import Mem0Config, Mem0Connection, Memory
-from tenxgraph.storage.store.memory_scope import MemoryScope, is_derived_id, is_memory_id
-from tenxgraph.storage.store.query import Where
+from tenxgraph.storage.store.mem0_ids import escaped_id, original_id
+from tenxgraph.storage.store.memory_scope import (
+    MemoryScope,
+    checked_scope_id,
+    is_derived_id,
+    is_memory_id,
+)
+from tenxgraph.storage.store.query import Where, matches
 from tenxgraph.storage.store.records import (
     MemoryPage,
     MemorySearchResult,
@@ -34,7 +40,9 @@ _LABELS = (
     "message_id",
     "tool_call_id",
 )
+_ANYTHING = "*"
 _EVERYTHING = 100_000
+_WIDER = 8
 
 
 class Mem0Store(BaseStore):
@@ -55,13 +63,14 @@ class Mem0Store(BaseStore):
 
     Raises:
         ImportError: the package `mem0ai` is not installed.
+        ValueError: the configuration is wrong, or `app_id` is no id.
     """
 
     def __init__(self, config: Mem0Config | Mapping[str, Any], app_id: str | None = None) -> None:
         configs = require("mem0.configs.base", extra="mem0", wanted_by="Mem0Store")
         is_dict = isinstance(config, Mapping)
         self._mem0 = Mem0Connection(configs.MemoryConfig(**config) if is_dict else config)
-        self._app_id = app_id
+        self._app_id = None if app_id is None else checked_scope_id(app_id, "app_id")
         self._keyed = threading.Lock()
 
     async def asetup(self) -> None:
@@ -85,13 +94,8 @@ class Mem0Store(BaseStore):
     async def _asearch(
         self, scope: MemoryScope, query: str, where: Where, limit: int
     ) -> list[MemorySearchResult]:
-        filters = _filters(self._in_app(scope), where)
-        # Mem0's own default is to drop all that scores below 0.1.
-        found = await self._mem0.run(
-            lambda mem0: mem0.search(query, filters=filters, top_k=limit, threshold=0.0)
-        )
-        memories = [_memory(item) for item in found["results"]]
-        return sorted(memories, key=lambda memory: -memory.score)
+        own = self._in_app(scope)
+        return await self._mem0.run(lambda mem0: _nearest(mem0, own, query, where, limit))
 
     async def _afetch(self, scope: MemoryScope, ids: Sequence[str]) -> list[MemorySearchResult]:
         own = [memory_id for memory_id in ids if is_memory_id(memory_id)]
@@ -113,7 +117,8 @@ class Mem0Store(BaseStore):
         return found[0] if found else None
 
     async def _apage(self, scope: MemoryScope, limit: int, cursor: str | None) -> MemoryPage:
-        filters = _filters(self._in_app(scope), {})
+        own = self._in_app(scope)
+        filters = _filters(own, {})
         # Mem0 has no cursors, so a page is cut from the whole.
         listed = await self._mem0.run(lambda mem0: mem0.get_all(filters=filters, top_k=_EVERYTHING))
         if len(listed["results"]) >= _EVERYTHING:
@@ -121,7 +126,7 @@ class Mem0Store(BaseStore):
                 f"There are {_EVERYTHING:,} memories or more, which is more than Mem0 lists. Name "
                 "a narrower scope, or use a QdrantStore."
             )
-        memories = sorted(map(_memory, listed["results"]), key=lambda memory: memory.id)
+        memories = sorted(_held(own, listed["results"]), key=lambda memory: memory.id)
         rest = [memory for memory in memories if memory.id > (cursor or "")]
         page = rest[:limit]
         return MemoryPage(page, page[-1].id if len(rest) > limit else None)
@@ -199,7 +204,38 @@ def _save_derived(
 def _derived(mem0: Memory, scope: MemoryScope, derived: str) -> list[MemorySearchResult]:
     filters = _filters(scope, {}) | {"derived_id": derived}
     listed = mem0.get_all(filters=filters, top_k=100)
-    return sorted(map(_memory, listed["results"]), key=lambda memory: memory.id)
+    exact = [item for item in listed["results"] if _told(item).get("derived_id") == derived]
+    return sorted(_held(scope, exact), key=lambda memory: memory.id)
+
+
+def _nearest(
+    mem0: Memory, scope: MemoryScope, query: str, where: Where, limit: int
+) -> list[MemorySearchResult]:
+    """Return the nearest memories of the scope, and look wider until there are enough.
+
+    Mem0's database may find too much for a filter; what is dropped here has taken the place of
+    memories that are farther away and fit.
+    """
+    filters, nearest = _filters(scope, where), []
+    for wide in (limit, limit * _WIDER, _EVERYTHING):
+        # Mem0's own default is to drop all that scores below 0.1.
+        found = mem0.search(query, filters=filters, top_k=wide, threshold=0.0)["results"]
+        nearest = [memory for memory in _held(scope, found) if matches(memory, where)]
+        if len(nearest) >= limit:
+            break
+        if len(found) < wide and len(nearest) >= _count(mem0, scope, where, limit):
+            break
+    return sorted(nearest, key=lambda memory: -memory.score)[:limit]
+
+
+def _count(mem0: Memory, scope: MemoryScope, where: Where, limit: int) -> int:
+    """Return how many memories fit, up to the limit, by a listing.
+
+    Some databases look for the nearest of all users first and filter those (FAISS does), so that a
+    search which finds little says nothing about how much there is.
+    """
+    listed = mem0.get_all(filters=_filters(scope, where), top_k=limit)
+    return sum(matches(memory, where) for memory in _held(scope, listed["results"]))
 
 
 def _insert(
@@ -207,8 +243,8 @@ def _insert(
 ) -> str:
     added = mem0.add(
         record.content,
-        user_id=scope.user_id,
-        agent_id=scope.agent_id,
+        user_id=None if scope.user_id is None else escaped_id(scope.user_id),
+        agent_id=None if scope.agent_id is None else escaped_id(scope.agent_id),
         run_id=_RUN,
         metadata=_labels(scope, record, derived),
         infer=False,
@@ -223,7 +259,8 @@ def _remove(mem0: Memory, memory_id: str) -> None:
 
 def _labels(scope: MemoryScope, record: MemorySearchResult, derived: str | None) -> dict[str, Any]:
     texts = {name: getattr(record, name) for name in _LABELS if name not in ("agent_id", "app_id")}
-    texts |= {"app_id": scope.app_id, "derived_id": derived}
+    app_id = None if scope.app_id is None else escaped_id(scope.app_id, spaces=True)
+    texts |= {"app_id": app_id, "derived_id": derived}
     return {
         "owner": scope.user_id or "",
         "created_at": record.created_at.isoformat(),
@@ -235,29 +272,43 @@ def _labels(scope: MemoryScope, record: MemorySearchResult, derived: str | None)
 
 
 def _filters(scope: MemoryScope, where: Where) -> dict[str, Any]:
-    wanted: dict[str, Any] = scope.owned()
+    ids = scope.owned().items()
+    wanted: dict[str, Any] = {k: escaped_id(v, spaces=k == "app_id") for k, v in ids}
     if not scope.user_id:
         wanted |= {"run_id": _RUN, "owner": ""}
     for name, values in where.items():
+        if values == [_ANYTHING]:
+            continue  # Mem0 has no filter for this very text; the results are filtered instead
         wanted[name] = values[0] if len(values) == 1 else {"in": values}
     return wanted
 
 
+def _told(item: Mapping[str, Any]) -> Mapping[str, Any]:
+    return item.get("metadata") or {}
+
+
+def _held(scope: MemoryScope, items: Iterable[Mapping[str, Any]]) -> list[MemorySearchResult]:
+    """Return those memories that are in the scope by plain equality, whatever Mem0 has found."""
+    return [memory for memory in map(_memory, items) if scope.holds(memory)]
+
+
 def _memory(item: Mapping[str, Any]) -> MemorySearchResult:
-    told = item.get("metadata") or {}
+    told = _told(item)
     texts = {name: told[name] for name in _LABELS if told.get(name)}
     texts["memory_type"] = MemoryType.parse(texts.get("memory_type")).value
+    ids = {"app_id": told.get("app_id"), "user_id": item.get("user_id")}
+    ids["agent_id"] = item.get("agent_id") or told.get("agent_id")
+    texts |= {name: original_id(str(value)) for name, value in ids.items() if value}
     created = _time(item.get("created_at"))
     updated = told.get("asked_at") or item.get("updated_at")
     return MemorySearchResult(
         id=str(item["id"]),
         content=str(item["memory"]),
         score=1.0 if item.get("score") is None else min(1.0, max(0.0, item["score"])),
-        user_id=item.get("user_id") or None,
         metadata=told.get("metadata") or {},
         created_at=created,
         updated_at=_time(updated) if updated else created,
-        **(texts | ({"agent_id": item["agent_id"]} if item.get("agent_id") else {})),
+        **texts,
     )
 
 

@@ -12,7 +12,7 @@ import pytest
 from qdrant_client import QdrantClient
 
 from tenxgraph.core.exceptions import StoreError
-from tenxgraph.storage.store import Mem0Store
+from tenxgraph.storage.store import Mem0Store, NewMemory
 from tenxgraph.testing import OpenAIServer, ServerError
 
 os.environ["MEM0_TELEMETRY"] = "False"
@@ -135,6 +135,51 @@ async def test_what_mem0_remembered_before_is_found(store: Mem0Store) -> None:
     assert (found.content, found.memory_type) == ("likes green tea", "episodic")
     assert found.metadata == {}
     assert await store.aupdate(ALICE, found.id, "likes black tea")
+
+
+async def test_what_mem0_remembered_of_everybody_is_not_a_wildcard_users(store: Mem0Store) -> None:
+    await store.asetup()
+    for user in ("alice", "bob"):
+        store._mem0.memory.add(f"{user} likes tea", user_id=user, infer=False)
+    assert await store.asearch({"user_id": "*"}, "tea") == []
+    assert await store.aforget_memory({"user_id": "*"}) == 0
+    assert await store.aforget_memory({"user_id": " alice"}) == 0
+    assert len(await store.aget_all(ALICE)) == 1
+
+
+async def test_ordinary_ids_are_kept_in_mem0_as_they_are(store: Mem0Store) -> None:
+    named = {"user_id": "a@example.com", "agent_id": "auth0|7", "app_id": "my shop"}
+    memory_id = await store.astore(named, "likes tea")
+    kept = store._mem0.memory.vector_store.get(memory_id).payload
+    assert {name: kept[name] for name in named} == named
+    (found,) = store._mem0.memory.get_all(filters={"user_id": "a@example.com"})["results"]
+    assert found["id"] == memory_id
+
+
+async def test_a_database_that_filters_late_still_fills_the_limit(
+    store: Mem0Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Some look for the nearest of all users, twice as many as asked for, and filter those."""
+    far = {await store.astore(ALICE, f"tea number {n}") for n in range(3)}
+    await store.astore_many({"user_id": "bob"}, [NewMemory(content="green") for _ in range(150)])
+    database = store._mem0.memory.vector_store
+    search = type(database).search
+
+    def search_late(query: str, vectors: Any, top_k: int, filters: dict[str, Any]) -> list[Any]:
+        nearest = search(database, query, vectors, top_k * 2, None)
+        fit = [one for one in nearest if all(one.payload.get(k) == v for k, v in filters.items())]
+        return fit[:top_k]
+
+    monkeypatch.setattr(database, "search", search_late)
+    asked = {"filters": ALICE, "top_k": 3, "threshold": 0.0}
+    assert store._mem0.memory.search("green", **asked)["results"] == []
+    assert {memory.id for memory in await store.asearch(ALICE, "green", limit=3)} == far
+
+
+@pytest.mark.parametrize("app_id", ["", " ", True, 1.5, ["shop"]])
+def test_an_app_id_that_is_no_id_is_refused(config: dict[str, Any], app_id: Any) -> None:
+    with pytest.raises(ValueError, match="app_id"):
+        Mem0Store(config, app_id=app_id)
 
 
 async def test_a_double_that_another_process_made_is_removed(store: Mem0Store) -> None:
