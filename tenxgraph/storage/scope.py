@@ -5,6 +5,8 @@ from dataclasses import dataclass, replace
 from typing import Any, Self
 from uuid import UUID
 
+from tenxgraph.storage.config_keys import check_keys
+
 __all__ = [
     "GENERATION_KEY",
     "LEASE_KEY",
@@ -50,8 +52,10 @@ class Scope:
 
         Raises:
             ValueError: `thread_id`, or with isolation `user_id`, is missing or no id: a string of
-                1 to 255 characters without NUL, or an int, which is taken as its decimal text.
+                1 to 255 characters without NUL, or an int, which is taken as its decimal text. A
+                key is a known one misspelt.
         """
+        check_keys(config)
         user_id, isolated = owner_of(config, isolate=isolate)
         thread_id = checked_id(config, "thread_id")
         if config.get(_THREAD_KEY, thread_id) != thread_id:

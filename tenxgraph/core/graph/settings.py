@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from typing import Any
 from uuid import uuid4
 
+from tenxgraph.storage.config_keys import VALUES_KEY, check_keys, warn_of_unknown_keys
 from tenxgraph.storage.scope import RUN_KEY
 
 __all__ = ["Settings"]
@@ -38,7 +39,8 @@ class Settings:
         """Read a config.
 
         Raises:
-            ValueError: a limit or timeout is no positive number, or `on_pending` is unknown.
+            ValueError: a limit or timeout is no positive number, `on_pending` is unknown, an id
+                is None, or a key is a known one misspelt.
         """
         if config is not None and not isinstance(config, Mapping):
             raise ValueError(f"`config` must be a dict, not {type(config).__name__}.")
@@ -48,16 +50,18 @@ class Settings:
                 '{"thread_id": ..., "user_id": ...}.'
             )
             raise ValueError(message)
+        check_keys(config or {})
         own = {key: value for key, value in (config or {}).items() if not key.startswith("_")}
+        warn_of_unknown_keys(own)
+        _check_values(own)
         around = (config or {}).get(RUN_KEY)
         if around is not None and own.get("run_id") == around:
             # A node has passed its config on. By the id of the run around it, each call of this
             # graph would look like a repetition of the first.
             del own["run_id"]
-        if own.get("thread_id") is None:
-            own["thread_id"] = uuid4().hex
-        if own.get("user_id") is None:
-            own["user_id"] = ANONYMOUS
+        _check_present(own)
+        own.setdefault("thread_id", uuid4().hex)
+        own.setdefault("user_id", ANONYMOUS)
         policy = own.get("authz")
         if isinstance(policy, Mapping) and policy.get("user_id") is not None:
             own["user_id"] = policy["user_id"]  # whose thread it is, his are the memories
@@ -74,6 +78,21 @@ class Settings:
             lease_timeout=_positive(own, "lease_timeout", 30.0),
             on_pending=on_pending,
         )
+
+
+def _check_present(config: Mapping[str, Any]) -> None:
+    """Refuse an id that is there and None, as of a user whom nobody has looked up.
+
+    Taken for one that is left out, it would give all such users the threads of one.
+    """
+    for name in ("thread_id", "user_id"):
+        if name in config and config[name] is None:
+            raise ValueError(f"`{name}` is None. Pass an id, or leave the key out.")
+
+
+def _check_values(config: Mapping[str, Any]) -> None:
+    if not isinstance(config.get(VALUES_KEY, {}), Mapping):
+        raise ValueError('`values` must be a dict: {"values": {"locale": "de"}}.')
 
 
 def _positive(
