@@ -144,3 +144,10 @@ async def test_an_enum_is_the_id_of_its_value(store: BaseStore) -> None:
     memory = await store.aget({"user_id": "alice"}, memory_id)
     assert memory is not None
     assert type(memory.user_id) is str
+
+
+async def test_a_misspelt_key_does_not_widen_the_scope(store: BaseStore) -> None:
+    for misspelt in ({"userid": "alice"}, {"user": "alice"}, {"userId": "alice"}):
+        with pytest.raises(ValueError, match="Is `user_id` meant"):
+            await store.astore({**misspelt, "agent_id": "sales"}, "Alice's secret")
+    assert await store.aget_all({"agent_id": "sales"}) == []

@@ -699,6 +699,8 @@ async def test_forgetting_a_user_takes_back_what_was_promised_and_has_not_landed
     await kept.astore(USER, "has a dog")
     with pytest.raises(ValueError, match="user_id"):
         await app.aforget_memory({})
+    with pytest.raises(ValueError, match="`agent_id`"):
+        await app.aforget_memory({**USER, "agent_id": "sales"})
     assert await app.aforget_memory(USER) == 1
     assert await app.arecover(config()) == 0
     assert await kept.aget_all(USER) == []

@@ -171,8 +171,15 @@ class CompiledGraph(Generic[StateT]):
             How many memories there were.
 
         Raises:
-            ValueError: the config names no user.
+            ValueError: the config names no user, or more than the user. To forget what a user
+                shares with an agent alone, call `aforget_memory` of the store.
         """
+        for name in ("agent_id", "app_id"):
+            if name in config:
+                raise ValueError(
+                    f"The config has `{name}`, but this forgets all that is remembered of the "
+                    "user. Leave it out, or call `aforget_memory` of the store."
+                )
         user = {"user_id": checked_id(config, "user_id")}
         promises, cursor = Promises(self._plan, self.store), None
         while True:

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from tenxgraph.storage.config_keys import check_keys
 from tenxgraph.storage.store.records import MemorySearchResult, checked_text
 
 __all__ = [
@@ -42,10 +43,12 @@ class MemoryScope:
 
         Raises:
             ValueError: the config names no scope, or one of its keys holds no id. A key that holds
-                `None` or blank text is refused: without it the scope would be wider than meant.
+                `None` or blank text, or is misspelt, is refused: without it the scope would be
+                wider than meant.
         """
         if not isinstance(config, Mapping):
             raise ValueError(f"`config` must be a dict, not {type(config).__name__}.")
+        check_keys(config)
         named = [name for name in cls.__slots__ if name in config]
         if not named:
             raise ValueError(
