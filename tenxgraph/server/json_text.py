@@ -16,7 +16,7 @@ from fastapi.responses import JSONResponse
 from pydantic import BaseModel
 from pydantic_core import from_json
 
-from tenxgraph.core.state import AgentState, Message
+from tenxgraph.core.state import AgentState, Message, ToolCall
 
 __all__ = ["Answer", "as_json", "to_bytes"]
 
@@ -25,7 +25,10 @@ _MOST_VALUES = 200_000
 _CUT = "..."
 _LARGEST = 2**63
 # What the provider sent besides is no part of the conversation.
-_HIDDEN: dict[type, set[str]] = {Message: {"raw"}}
+_HIDDEN: dict[type, dict[str, Any]] = {
+    Message: {"raw": True, "tool_calls": {"__all__": {"raw"}}},
+    ToolCall: {"raw": True},
+}
 
 
 class Answer(JSONResponse):
@@ -99,14 +102,16 @@ class _Teller:
 
     def _model(self, value: BaseModel) -> Any:
         declared = type(value).model_fields
-        hidden = _HIDDEN.get(type(value), set())
-        hidden = hidden | {name for name, field in declared.items() if field.exclude}
+        hidden = _HIDDEN.get(type(value), {})
+        hidden = hidden | {name: True for name, field in declared.items() if field.exclude}
         # The quick way knows nothing of odd values, and hides nothing of messages in fields.
         if not isinstance(value, AgentState):
             with contextlib.suppress(Exception):
                 return from_json(value.model_dump_json(exclude=hidden))
         fields = {**value.__dict__, **(value.model_extra or {})}
-        return self.tell({name: item for name, item in fields.items() if name not in hidden})
+        return self.tell(
+            {name: item for name, item in fields.items() if hidden.get(name) is not True}
+        )
 
     def _few(self, items: Iterable[Any]) -> Iterable[Any]:
         return itertools.islice(items, max(0, self._left) + 1)

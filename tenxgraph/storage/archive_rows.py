@@ -6,20 +6,35 @@ from uuid import UUID
 
 from pydantic import AfterValidator, AwareDatetime, BaseModel, Field, StrictBool
 
-from tenxgraph.core.exceptions import SerializationError
+from tenxgraph.core.exceptions import SerializationError, UnknownTypeError
+from tenxgraph.core.state import AgentState
 from tenxgraph.core.state.blocks import Text
 from tenxgraph.core.state.codec import to_text
+from tenxgraph.core.state.state_codec import StateCodec
 from tenxgraph.storage import stored_state
 from tenxgraph.storage.backend import Archive
 from tenxgraph.storage.records import ToolStatus
 
 __all__ = ["check", "read"]
 
+_codec = StateCodec(AgentState)
+
 _Number = Annotated[int, Field(strict=True, ge=0, le=2**63 - 1)]
 _Ordinal = Annotated[int, Field(strict=True, ge=1, le=2**63 - 1)]
 _MessageId = Annotated[str, Field(min_length=1, max_length=255)]
 _Object = Annotated[dict[str, Any], AfterValidator(to_text)]
 """A JSON object in the line, its text in the row."""
+
+
+def _message_text(document: dict[str, Any]) -> str:
+    text = to_text(document)
+    try:
+        _codec.messages([text])
+    except UnknownTypeError:
+        pass  # the thread may be read by a process in which the type is registered
+    except SerializationError as error:
+        raise ValueError(str(error)) from error
+    return text
 
 
 def _state_text(document: dict[str, Any]) -> str:
@@ -44,7 +59,7 @@ class _Message(BaseModel):
     message_id: _MessageId
     role: str
     tool_call_id: Text | None = None
-    data: _Object
+    data: Annotated[dict[str, Any], AfterValidator(_message_text)]
     replaced_by: _Ordinal | None = None
     position: _Ordinal
     total_tokens: Annotated[int, Field(strict=True, ge=-(2**63), le=2**63 - 1)] | None = None

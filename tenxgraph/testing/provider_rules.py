@@ -7,6 +7,7 @@ from typing import Any
 
 __all__ = ["broken_rules"]
 
+_SAYS = ("content", "tool_calls", "refusal", "audio", "function_call")
 _NAME = re.compile(r"[a-zA-Z0-9_-]{1,64}")
 
 
@@ -39,15 +40,19 @@ def broken_rules(messages: Sequence[Mapping[str, Any]]) -> list[str]:
 def _broken_calls(place: int, message: Mapping[str, Any], seen: set[str]) -> list[str]:
     calls = message.get("tool_calls") or ()
     problems: list[str] = []
-    if message["role"] == "assistant" and not message.get("content") and not calls:
+    if message["role"] == "assistant" and not any(message.get(key) for key in _SAYS):
         problems.append(f"message {place} is an empty answer")
     ids = [call["id"] for call in calls]
     for position, call in enumerate(calls):
         if not call["id"] or call["id"] in seen or call["id"] in ids[:position]:
             problems.append(f"message {place} has a call with the id {call['id']!r}")
-        if not _NAME.fullmatch(call["function"]["name"]):
-            problems.append(f"message {place} calls {call['function']['name']!r}")
-        if not _is_object(call["function"]["arguments"]):
+        kind = call.get("type", "function")
+        if kind not in ("function", "custom"):
+            continue  # only its provider knows the form
+        said = call[kind]
+        if not _NAME.fullmatch(said["name"]):
+            problems.append(f"message {place} calls {said['name']!r}")
+        if "arguments" in said and not _is_object(said["arguments"]):
             problems.append(f"message {place} has arguments that are no JSON object")
     return problems
 
@@ -55,5 +60,5 @@ def _broken_calls(place: int, message: Mapping[str, Any], seen: set[str]) -> lis
 def _is_object(text: str) -> bool:
     try:
         return isinstance(json.loads(text), dict)
-    except ValueError:
+    except (ValueError, RecursionError):
         return False

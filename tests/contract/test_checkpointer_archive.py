@@ -10,7 +10,7 @@ from backends import Backend, Checkpointer
 from threads import config, grown, message, present, state, texts
 
 from tenxgraph.core.exceptions import SerializationError, StaleStateError, StorageError
-from tenxgraph.core.state import AgentState, Message, ToolCall
+from tenxgraph.core.state import AgentState, Message, ToolCall, UnknownBlock
 from tenxgraph.storage.checkpointer import InMemoryCheckpointer, ThreadInfo, ToolExecution
 
 
@@ -50,6 +50,40 @@ async def contents(checkpointer: Checkpointer, thread_id: str = "t") -> dict[str
         "states": [await checkpointer.aget_state(mine, version=one.version) for one in states],
         "tools": await checkpointer.alist_tool_results(mine),
     }
+
+
+@pytest.mark.parametrize(
+    "damage",
+    [
+        lambda data: data.update(role="narrator"),
+        lambda data: data.pop("timestamp") and data.update(timestamp="yesterday"),
+        lambda data: data.update(content=5),
+        lambda data: data.update(tool_calls=[{"id": "c"}]),
+    ],
+)
+async def test_an_import_of_a_message_that_could_not_be_read_is_refused(damage: Any) -> None:
+    source = InMemoryCheckpointer[AgentState]()
+    await fill(source)
+    lines = [json.loads(line) for line in await exported(source)]
+    place, line = next((i, one) for i, one in enumerate(lines) if one["kind"] == "message")
+    damage(line["data"])
+    other = InMemoryCheckpointer[AgentState]()
+    with pytest.raises(SerializationError, match=f"Line {place + 1} is no line of an export"):
+        await other.aimport_thread({"user_id": "u"}, [json.dumps(one) for one in lines])
+    assert await other.alist_threads({"user_id": "u"}) == []
+
+
+async def test_a_damaged_block_is_imported_as_one_that_is_unknown() -> None:
+    source = InMemoryCheckpointer[AgentState]()
+    await fill(source)
+    lines = [json.loads(line) for line in await exported(source)]
+    line = next(one for one in lines if one["kind"] == "message" and "content" in one["data"])
+    line["data"]["content"] = [{"type": "error"}]
+    other = InMemoryCheckpointer[AgentState]()
+    await other.aimport_thread({"user_id": "u"}, [json.dumps(one) for one in lines])
+    read = await other.aget_message(config(), line["message_id"])
+    assert read is not None
+    assert read.content == (UnknownBlock(type="error"),)
 
 
 async def test_an_import_is_the_thread_that_was_exported(backend: Backend) -> None:

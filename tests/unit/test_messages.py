@@ -152,6 +152,21 @@ def test_an_edited_copy_is_checked_like_a_new_message() -> None:
         sent.model_copy(update={"role": "nobody"})
     with pytest.raises(TypeError, match="immutable"):
         sent.model_copy(update={"metadata": {"a": [1]}}).metadata["a"].append(2)
+    with pytest.raises(ValidationError):
+        TextBlock(text="hi").model_copy(update={"text": None})
+    with pytest.raises(ValidationError):
+        ToolCall(name="f").model_copy(update={"args": [1]})
+
+
+def test_what_is_kept_of_a_block_or_call_is_immutable_and_part_of_the_value() -> None:
+    for value in (TextBlock(text="hi", raw={"a": [1]}), ToolCall(name="f", raw={"a": [1]})):
+        with pytest.raises(TypeError, match="immutable"):
+            value.raw["a"].append(2)
+        assert value.raw == {"a": [1]}
+        assert value != value.model_copy(update={"raw": {"a": []}})
+        assert copy.deepcopy(value) == value
+    assert TextBlock(text="hi").raw is None
+    assert TextBlock(text="hi").model_dump() == {"type": "text", "text": "hi"}
 
 
 @pytest.mark.parametrize(

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from tenxgraph.core.state import Message, ToolCall
 
-__all__ = ["Turn", "is_json_object", "last_turn", "turn_at"]
+__all__ = ["Turn", "is_empty_object", "is_json_object", "last_turn", "turn_at"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,5 +62,13 @@ def is_json_object(text: str) -> bool:
     """Whether a model wrote arguments that are any."""
     try:
         return isinstance(json.loads(text), dict)
-    except ValueError:
+    except (ValueError, RecursionError):
+        return False
+
+
+def is_empty_object(text: str) -> bool:
+    """Return True for JSON arguments that pass nothing."""
+    try:
+        return bool(json.loads(text) == {})
+    except (ValueError, RecursionError):
         return False

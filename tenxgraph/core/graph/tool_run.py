@@ -11,7 +11,9 @@ from tenxgraph.core.exceptions import ToolError
 from tenxgraph.core.graph.interrupts import Asking, Paused, asking
 from tenxgraph.core.graph.ledger import Asked, Ledger, Outcome
 from tenxgraph.core.graph.tools import Tool
-from tenxgraph.core.state import Message
+from tenxgraph.core.state import Message, TextBlock
+from tenxgraph.core.state.blocks import are_blocks
+from tenxgraph.core.state.openai_parts import is_media
 from tenxgraph.storage.checkpointer import ToolExecution
 
 __all__ = ["RERUN", "UNKNOWN", "ToolRun"]
@@ -150,7 +152,10 @@ def _tellable(output: Any) -> Any:
     if output is None or isinstance(output, str | bool | int | float):
         return output
     if isinstance(output, Message):
-        return output.text()
+        return list(output.content) if any(map(is_media, output.content)) else output.text()
+    blocks = [output] if is_media(output) else output
+    if are_blocks(blocks) and all(is_media(one) or isinstance(one, TextBlock) for one in blocks):
+        return list(blocks)
     try:
         return to_jsonable_python(output, fallback=str, bytes_mode="base64")
     except (PydanticSerializationError, ValueError, TypeError, RecursionError):

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from typing import Any, Literal, TypeVar, overload
 
 from tenxgraph.core.exceptions import GraphError, ToolError
-from tenxgraph.core.graph.calls import is_json_object
+from tenxgraph.core.graph.calls import is_empty_object
 from tenxgraph.core.graph.docstring import Docstring
 from tenxgraph.core.graph.node import accepted, call
 from tenxgraph.core.graph.schema import Parameters
@@ -106,7 +106,7 @@ class Tool:
             ToolError: it is no JSON object, or does not fit the signature.
         """
         # Some models write nothing where there is nothing to pass.
-        if asked.arguments and not asked.args and not is_json_object(asked.arguments):
+        if asked.arguments and not asked.args and not is_empty_object(asked.arguments):
             message = (
                 f"The arguments of {self.name} are no JSON object: {asked.arguments[:200]!r}. "
                 "Nothing was done. Call it again with valid JSON."

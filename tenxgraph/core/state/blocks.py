@@ -4,7 +4,8 @@ A block type of a newer version, or of a provider, that is not known here is kep
 """
 
 import json
-from typing import Annotated, Any, ClassVar, Literal
+from collections.abc import Mapping
+from typing import Annotated, Any, ClassVar, Literal, Self
 
 from pydantic import (
     AfterValidator,
@@ -13,11 +14,14 @@ from pydantic import (
     Discriminator,
     Field,
     Tag,
+    ValidationError,
     ValidatorFunctionWrapHandler,
     WrapValidator,
+    model_validator,
 )
 
 from tenxgraph.core.state.frozen import freeze
+from tenxgraph.core.state.kept import ABSENT
 
 __all__ = [
     "AudioBlock",
@@ -32,7 +36,11 @@ __all__ = [
     "ToolCallBlock",
     "ToolResultBlock",
     "UnknownBlock",
+    "are_blocks",
 ]
+
+
+_UNKNOWN = "unknown"
 
 
 def _any_str(value: Any, handler: ValidatorFunctionWrapHandler) -> str:
@@ -53,28 +61,57 @@ class _Value(BaseModel):
     def __deepcopy__(self, _memo: Any = None) -> "_Value":
         return self
 
+    def model_copy(self, *, update: Mapping[str, Any] | None = None, deep: bool = False) -> Self:
+        """Return an edited copy, checked like a new value."""
+        if not update:
+            return super().model_copy(deep=deep)
+        return self.model_validate({**self.__dict__, **(self.model_extra or {}), **update})
 
-class ToolCall(_Value):
+
+class _Part(_Value):
+    """A value that has a form in the provider's format.
+
+    `raw` is no field: a value without it is stored and shown as if there were no such thing.
+    """
+
+    model_config = ConfigDict(extra="allow")
+    __pydantic_extra__: dict[str, Frozen]
+
+    @property
+    def raw(self) -> Any:
+        """What the provider or client sent and no field holds, or `None`.
+
+        A key of the format that a field stands for is in it where the field does not give the very
+        spelling. It is sent as long as the field has not been edited.
+        """
+        return (self.__pydantic_extra__ or {}).get("raw")
+
+
+class ToolCall(_Part):
     """A model's wish to have a tool run."""
 
-    id: str = ""
+    id: Text = ""
     """The provider's id; providers repeat and omit it."""
-    name: str
-    args: FrozenObject = Field(default_factory=dict)
-    arguments: str | None = None
+    name: Text
+    args: Annotated[dict[Text, Any], AfterValidator(freeze)] = Field(default_factory=dict)
+    arguments: Text | None = None
     """The arguments as the model wrote them, where `args` does not say it to the letter: other
-    spacing, or no valid JSON object at all (then `args` is empty)."""
+    spacing, or no valid JSON object at all (then `args` is empty); the input of a custom call."""
+
+    @property
+    def type(self) -> str:
+        """The kind of call: `function`, `custom`, or what else a provider calls it."""
+        kind = self.raw.get("type") if isinstance(self.raw, dict) else None
+        return kind if isinstance(kind, str) and kind != ABSENT else "function"
 
     @classmethod
     def from_arguments(cls, *, id: str | None, name: str, arguments: str) -> "ToolCall":
         """Make a call from the JSON text a provider sends, even if it is no JSON."""
         try:
             args = json.loads(arguments)
-        except ValueError:
-            args = None
-        if not isinstance(args, dict):
+            call = cls(id=id or "", name=name, args=args)
+        except (ValueError, RecursionError):  # no JSON object, or one that is nested too deeply
             return cls(id=id or "", name=name, arguments=arguments)
-        call = cls(id=id or "", name=name, args=args)
         exact = call.arguments_text() == arguments
         return call if exact else call.model_copy(update={"arguments": arguments})
 
@@ -85,26 +122,26 @@ class ToolCall(_Value):
         return json.dumps(self.args, ensure_ascii=False, separators=(",", ":"))
 
 
-class TextBlock(_Value):
+class TextBlock(_Part):
     """Plain text."""
 
     type: Literal["text"] = "text"
     text: Text
 
 
-class _Media(_Value):
+class _Media(_Part):
     """Something with bytes: inline or behind a URL."""
 
-    url: str | None = None
+    url: Text | None = None
     data: bytes | None = None
-    media_type: str | None = None
+    media_type: Text | None = None
 
 
 class ImageBlock(_Media):
     """An image; `detail` is the provider's resolution hint."""
 
     type: Literal["image"] = "image"
-    detail: str | None = None
+    detail: Text | None = None
 
 
 class AudioBlock(_Media):
@@ -118,43 +155,43 @@ class DocumentBlock(_Media):
     """A file: a PDF, a spreadsheet, a text."""
 
     type: Literal["document"] = "document"
-    name: str | None = None
-    file_id: str | None = None
+    name: Text | None = None
+    file_id: Text | None = None
 
 
-class DataBlock(_Value):
+class DataBlock(_Part):
     """Structured data, of any type that can be stored."""
 
     type: Literal["data"] = "data"
     data: Frozen = None
 
 
-class ToolCallBlock(_Value):
+class ToolCallBlock(_Part):
     """A tool call at its place among other content."""
 
     type: Literal["tool_call"] = "tool_call"
     call: ToolCall
 
 
-class ToolResultBlock(_Value):
+class ToolResultBlock(_Part):
     """What a tool returned, or why it failed."""
 
     type: Literal["tool_result"] = "tool_result"
-    call_id: str = ""
-    name: str | None = None
+    call_id: Text = ""
+    name: Text | None = None
     output: Frozen = None
     is_error: bool = False
 
 
-class ReasoningBlock(_Value):
+class ReasoningBlock(_Part):
     """What a model thought, where the provider tells; `signature` must be sent back unchanged."""
 
     type: Literal["reasoning"] = "reasoning"
     text: Text = ""
-    signature: str | None = None
+    signature: Text | None = None
 
 
-class ErrorBlock(_Value):
+class ErrorBlock(_Part):
     """Something that went wrong and belongs to the conversation."""
 
     type: Literal["error"] = "error"
@@ -162,19 +199,40 @@ class ErrorBlock(_Value):
     code: str | None = None
 
 
-class UnknownBlock(_Value):
-    """A block of a type that is not known here, kept whole."""
+class UnknownBlock(_Part):
+    """A block or part of a type that is not known here, kept whole.
 
-    model_config = ConfigDict(frozen=True, extra="allow")
-    type: str
+    A part of another's format may be named like a block of this library, or have no name at all:
+    it has the type `unknown`, and is in `raw`.
+    """
+
+    type: Text
 
     KNOWN: ClassVar[frozenset[str]]
 
-    def model_post_init(self, _context: Any) -> None:
-        """Freeze what the unknown type brought along."""
-        extra = self.__pydantic_extra__ or {}
-        for name, value in extra.items():
-            extra[name] = freeze(value)
+    @classmethod
+    def of(cls, part: Any) -> "UnknownBlock":
+        """Keep a part as it came."""
+        try:
+            if isinstance(part, Mapping) and part["type"] != _UNKNOWN:
+                return cls(**part)
+        except (KeyError, TypeError, ValidationError):
+            pass  # no type, or a key or type that pydantic does not take
+        return cls(type=_UNKNOWN, raw=part)
+
+    @model_validator(mode="before")
+    @classmethod
+    def _not_taken_for_another(cls, value: Any) -> Any:
+        # Stored under its own type, it would be read as a block of ours, or not at all.
+        return {"type": _UNKNOWN, "raw": value} if _kind(value) in cls.KNOWN else value
+
+    @property
+    def part(self) -> Any:
+        """The part as it came."""
+        extra = self.model_extra or {}
+        if self.type == _UNKNOWN and set(extra) == {"raw"}:
+            return extra["raw"]
+        return {"type": self.type, **extra}
 
 
 _KINDS: tuple[type[_Value], ...] = (
@@ -193,7 +251,9 @@ UnknownBlock.KNOWN = frozenset(kind.model_fields["type"].default for kind in _KI
 
 def _kind(value: Any) -> str:
     name = value.get("type") if isinstance(value, dict) else getattr(value, "type", None)
-    return name if name in UnknownBlock.KNOWN and not isinstance(value, UnknownBlock) else "unknown"
+    if isinstance(value, UnknownBlock) or not isinstance(name, str):
+        return _UNKNOWN
+    return name if name in UnknownBlock.KNOWN else _UNKNOWN
 
 
 ContentBlock = Annotated[
@@ -210,3 +270,13 @@ ContentBlock = Annotated[
     Discriminator(_kind),
 ]
 """Any block, told apart by its `type`."""
+
+
+def are_blocks(value: Any) -> bool:
+    """Return True for a list of blocks that has one at least."""
+    kinds: tuple[type, ...] = (*_KINDS, UnknownBlock)
+    return (
+        isinstance(value, list | tuple)
+        and len(value) > 0
+        and all(isinstance(block, kinds) for block in value)
+    )

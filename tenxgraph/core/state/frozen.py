@@ -2,7 +2,7 @@
 
 from typing import Any, NoReturn
 
-__all__ = ["FrozenDict", "FrozenList", "freeze"]
+__all__ = ["FrozenDict", "FrozenList", "freeze", "thaw"]
 
 
 def _refuse(self: Any, *_args: Any, **_kwargs: Any) -> NoReturn:
@@ -58,4 +58,13 @@ def _freeze(value: Any) -> Any:
         return FrozenDict((key, _freeze(item)) for key, item in value.items())
     if type(value) is list:
         return FrozenList(_freeze(item) for item in value)
+    return value
+
+
+def thaw(value: Any) -> Any:
+    """Copy read-only dicts and lists, at every depth, into plain ones."""
+    if isinstance(value, dict):
+        return {key: thaw(item) for key, item in value.items()}
+    if isinstance(value, list):
+        return [thaw(item) for item in value]
     return value

@@ -1,8 +1,8 @@
 """Message: a role and its blocks. Immutable: an edit is a copy under the same `message_id`."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Any, ClassVar, Literal, NamedTuple, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, NamedTuple
 from uuid import UUID, uuid4
 
 from pydantic import AwareDatetime, Field
@@ -17,6 +17,7 @@ from tenxgraph.core.state.blocks import (
     ToolCall,
     ToolResultBlock,
     _Value,
+    are_blocks,
 )
 
 __all__ = ["Message", "Role", "TokenUsages"]
@@ -70,13 +71,15 @@ class Message(_Value):
     role: Role
     content: tuple[ContentBlock, ...] = ()
     tool_calls: tuple[ToolCall, ...] = ()
-    tool_call_id: str | None = None
+    tool_call_id: Text | None = None
     reasoning: Text | None = None
     timestamp: AwareDatetime = Field(default_factory=lambda: datetime.now(UTC))
     metadata: FrozenObject = Field(default_factory=dict)
     usages: TokenUsages | None = None
     raw: Frozen = None
-    """What the provider sent and no other field holds."""
+    """What the provider or client sent and no other field holds, by key. It is sent back. A key of
+    the format is in it where the fields do not give the very spelling: the role `developer`, a
+    `content` that is absent, and `(reasoning)` where the field `reasoning` holds the text."""
 
     @classmethod
     def text_message(
@@ -114,13 +117,12 @@ class Message(_Value):
         message_id: str | None = None,
     ) -> "Message":
         """Make the answer to a tool call; `content` is the tool's result, or blocks."""
-        blocks = tuple(content) if _are_blocks(content) else None
-        if blocks is None:
-            result = ToolResultBlock(
-                call_id=tool_call_id, name=name, output=content, is_error=is_error
-            )
-            blocks = (result,)
-        return cls(**_identity(message_id), role="tool", content=blocks, tool_call_id=tool_call_id)
+        fields: dict[str, Any] = {"role": "tool", "tool_call_id": tool_call_id}
+        if are_blocks(content):
+            raw = None if name is None else {"name": name}
+            return cls(**_identity(message_id), **fields, content=tuple(content), raw=raw)
+        result = ToolResultBlock(call_id=tool_call_id, name=name, output=content, is_error=is_error)
+        return cls(**_identity(message_id), **fields, content=(result,))
 
     @classmethod
     def from_openai(
@@ -128,33 +130,27 @@ class Message(_Value):
     ) -> "Message":
         """Make a message from OpenAI's chat format: a dict, or the client's own object.
 
+        What is not understood is kept, and `to_openai` gives it back. Malformed parts are kept in
+        what assistants and tools say, and refused in all else.
+
         Raises:
-            ValueError: the role is none of OpenAI's.
+            ValueError: the role is none of OpenAI's, or a part is malformed; names the part.
         """
         return cls(**_identity(message_id), **openai_format.read(message))
 
-    def to_openai(self) -> dict[str, Any]:
-        """The message in OpenAI's chat format."""
-        return openai_format.write(self)
+    def to_openai(self, *, omit: Collection[str] = ()) -> dict[str, Any]:
+        """Return the message in OpenAI's chat format.
+
+        Args:
+            omit: keys to leave out of what no field holds, for servers that refuse them: of the
+                message, and of its parts and calls.
+        """
+        return openai_format.write(self, omit=omit)
 
     def text(self) -> str:
         """All that the message says in words: its texts, and the results of tools as text."""
         return openai_format.text_of(self.content)
 
-    def model_copy(self, *, update: Mapping[str, Any] | None = None, deep: bool = False) -> Self:
-        """An edited copy, checked like a new message."""
-        if not update:
-            return super().model_copy(deep=deep)
-        return self.model_validate({**self.__dict__, **update})
-
 
 def _identity(message_id: str | None) -> dict[str, Any]:
     return {} if message_id is None else {"message_id": message_id}
-
-
-def _are_blocks(content: Any) -> bool:
-    return (
-        isinstance(content, list | tuple)
-        and len(content) > 0
-        and all(isinstance(block, _Value) for block in content)
-    )

@@ -7,6 +7,7 @@ from pydantic import BaseModel, TypeAdapter, ValidationError
 
 from tenxgraph.core.exceptions import SerializationError
 from tenxgraph.core.state.agent_state import StateT
+from tenxgraph.core.state.blocks import ContentBlock, UnknownBlock
 from tenxgraph.core.state.codec import Codec, first_problem, to_text
 from tenxgraph.core.state.message import Message, Stored
 from tenxgraph.core.state.scalars import MARK
@@ -17,6 +18,7 @@ __all__ = ["StateCodec"]
 _EMPTY_BY_DEFAULT = ("content", "tool_calls", "metadata")
 
 _messages: TypeAdapter[list[Message]] = TypeAdapter(list[Message])
+_block: TypeAdapter[Any] = TypeAdapter(ContentBlock)
 
 
 class StateCodec(Codec, Generic[StateT]):
@@ -74,9 +76,20 @@ class StateCodec(Codec, Generic[StateT]):
             except ValidationError:
                 pass  # a lone surrogate, which only Python's own parser reads; or worse, told below
         try:
-            return [Message.model_validate(self.loads(text)) for text in texts]
+            return [self._decode_message(text) for text in texts]
         except ValidationError as error:
             raise SerializationError(f"A stored message cannot be read: {error}") from error
+
+    def _decode_message(self, text: str) -> Message:
+        fields = self.loads(text)
+        try:
+            return Message.model_validate(fields)
+        except ValidationError:
+            if not isinstance(fields, dict) or not isinstance(fields.get("content"), list):
+                raise
+            # A block that is damaged must not make the whole thread unreadable.
+            content = [one if _is_block(one) else UnknownBlock.of(one) for one in fields["content"]]
+            return Message.model_validate({**fields, "content": content})
 
     def state_fields(self, state: StateT) -> dict[str, Any]:
         """The state without its context, as JSON, checked against its class.
@@ -118,3 +131,11 @@ class StateCodec(Codec, Generic[StateT]):
             field, problem = first_problem(error)
             message = f"`state.{field}` cannot be saved: {problem}"
             raise SerializationError(message, path=f"state.{field}") from error
+
+
+def _is_block(stored: Any) -> bool:
+    try:
+        _block.validate_python(stored)
+    except ValidationError:
+        return False
+    return True

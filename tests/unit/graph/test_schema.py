@@ -196,6 +196,7 @@ def test_null_stands_for_what_is_left_out() -> None:
         ({"n": 1, "state": 3}, "state: Extra inputs are not permitted"),
         ("{not json", "no JSON object: '{not json'"),
         ("[1]", "no JSON object"),
+        ('{"n":' * 600 + "1" + "}" * 600, "no JSON object"),
     ],
 )
 def test_arguments_that_do_not_fit_are_told_in_words_for_the_model(args: Any, told: str) -> None:
