@@ -2,7 +2,7 @@
 
 from tenxgraph.testing.embedding import HashEmbedding
 from tenxgraph.testing.model import ModelRequest, ScriptedModel
-from tenxgraph.testing.openai_protocol import ServerError
+from tenxgraph.testing.openai_protocol import ServerError, VerbatimAnswer, VerbatimStream
 from tenxgraph.testing.openai_server import OpenAIServer, RecordedRequest
 from tenxgraph.testing.provider_rules import broken_rules
 
@@ -13,5 +13,7 @@ __all__ = [
     "RecordedRequest",
     "ScriptedModel",
     "ServerError",
+    "VerbatimAnswer",
+    "VerbatimStream",
     "broken_rules",
 ]

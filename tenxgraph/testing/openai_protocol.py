@@ -4,12 +4,21 @@ import base64
 import json
 import re
 import struct
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from tenxgraph.testing.embedding import HashEmbedding
 
-__all__ = ["Answer", "ServerError", "completion", "completion_chunks", "embeddings"]
+__all__ = [
+    "Answer",
+    "ServerError",
+    "VerbatimAnswer",
+    "VerbatimStream",
+    "completion",
+    "completion_chunks",
+    "embeddings",
+]
 
 _DIMENSIONS = {"text-embedding-3-large": 3072}
 _DEFAULT_DIMENSION = 1536
@@ -34,7 +43,32 @@ class ServerError(Exception):
         return {"error": error}
 
 
-Answer = str | Mapping[str, Any] | ServerError
+@dataclass(frozen=True, slots=True)
+class VerbatimAnswer:
+    """A reply whose body is sent as it is, for what another server would answer.
+
+    Attributes:
+        body: any JSON value.
+    """
+
+    body: Any
+
+
+@dataclass(frozen=True, slots=True)
+class VerbatimStream:
+    """A streamed reply whose events are sent as they are, for what another server would stream.
+
+    Attributes:
+        events: each is sent as the JSON of one event, but a text that begins with `:` is sent as a
+            comment.
+        is_done: whether `[DONE]` follows. Without it the stream looks cut.
+    """
+
+    events: Sequence[Any]
+    is_done: bool = True
+
+
+Answer = str | Mapping[str, Any] | ServerError | VerbatimAnswer | VerbatimStream
 
 
 def completion(answer: str | Mapping[str, Any], body: Mapping[str, Any], number: int) -> Any:

@@ -15,6 +15,8 @@ from tenxgraph.testing.embedding import HashEmbedding
 from tenxgraph.testing.openai_protocol import (
     Answer,
     ServerError,
+    VerbatimAnswer,
+    VerbatimStream,
     completion,
     completion_chunks,
     embeddings,
@@ -46,8 +48,9 @@ class OpenAIServer:
     Args:
         answers: what the model says, one for each chat request, in order. An answer is a text; a
             dict with `content` and `tool_calls` (each a dict with `name`, `arguments` as a dict or
-            as raw text, and an optional `id`); a `ServerError`; or a function that gets the
-            request's body and returns one of these.
+            as raw text, and an optional `id`); a `ServerError`; a `VerbatimAnswer` or
+            `VerbatimStream`, which is sent as it is; or a function that gets the request's body and
+            returns one of these.
         embedding_errors: refusals of embedding requests, given out before the first success.
         delay: seconds that every reply takes.
 
@@ -116,7 +119,7 @@ class OpenAIServer:
         self.stop()
 
     def reply(self, request: RecordedRequest) -> Any:
-        """What is sent back: one object, or the chunks of a stream. Raises `ServerError`."""
+        """Return what is sent back: a JSON value, or a `VerbatimStream`. Raises `ServerError`."""
         with self._lock:
             self.requests.append(request)
             number = len(self.requests)
@@ -144,8 +147,14 @@ class OpenAIServer:
         said = answer(body) if callable(answer) else answer
         if isinstance(said, ServerError):
             raise said
+        if isinstance(said, VerbatimAnswer):
+            return said.body
+        if isinstance(said, VerbatimStream):
+            return said
         whole = completion(said, body, number)
-        return completion_chunks(whole, body) if body.get("stream") else whole
+        if body.get("stream"):
+            return VerbatimStream(completion_chunks(whole, body))
+        return whole
 
 
 class _Listener(ThreadingHTTPServer):
@@ -175,7 +184,7 @@ class _Handler(BaseHTTPRequestHandler):
         except ServerError as error:
             self._send(error.status, error.as_json(), error.headers)
             return
-        if isinstance(reply, list):
+        if isinstance(reply, VerbatimStream):
             self._stream(reply)
         else:
             self._send(200, reply, {})
@@ -197,12 +206,18 @@ class _Handler(BaseHTTPRequestHandler):
         self.end_headers()
         self.wfile.write(data)
 
-    def _stream(self, chunks: list[dict[str, Any]]) -> None:
+    def _stream(self, reply: VerbatimStream) -> None:
         self.send_response(200)
         self.send_header("content-type", "text/event-stream")
         self.send_header("connection", "close")
         self.end_headers()
         self.close_connection = True
-        for data in [*map(json.dumps, chunks), "[DONE]"]:
-            self.wfile.write(f"data: {data}\n\n".encode())
+        events = list(map(_event, reply.events))
+        for event in [*events, "data: [DONE]"] if reply.is_done else events:
+            self.wfile.write(f"{event}\n\n".encode())
             self.wfile.flush()
+
+
+def _event(event: Any) -> str:
+    is_comment = isinstance(event, str) and event.startswith(":")
+    return event if is_comment else f"data: {json.dumps(event)}"

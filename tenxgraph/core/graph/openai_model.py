@@ -1,12 +1,15 @@
 """OpenAI's chat completions, or those of any server that speaks the same protocol."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from tenxgraph._optional import require
 from tenxgraph.core.exceptions import GraphError
+from tenxgraph.core.graph.answer_assembler import AnswerAssembler
 from tenxgraph.core.graph.models import OnToken
-from tenxgraph.core.state import Message, TokenUsages, ToolCall
+from tenxgraph.core.graph.provider_answer import read_answer, words_of
+from tenxgraph.core.state import Message
+from tenxgraph.core.state.unicode import valid_unicode
 from tenxgraph.storage.store.per_loop import PerLoop
 
 if TYPE_CHECKING:
@@ -14,6 +17,7 @@ if TYPE_CHECKING:
 
 __all__ = ["OpenAIModel"]
 
+_NEEDED_KEYS = frozenset({"content", "role", "tool_call_id", "tool_calls"})
 _CLIENT_OPTIONS = ("timeout", "max_retries", "default_headers", "organization", "project")
 
 
@@ -26,10 +30,13 @@ class OpenAIModel:
         api_key: the key; by default the environment's `OPENAI_API_KEY`.
         response_format: the form of the answer, in OpenAI's terms.
         stream: whether the words come as they are made; `False` for servers that cannot.
+        omit: keys of messages that the server refuses, such as `"reasoning_content"`. They are left
+            out of what is sent: of messages, of their parts and of their calls.
         options: `timeout`, `max_retries`, `default_headers`, `organization` and `project` go to
             the client; everything else (`temperature`, `tool_choice`, ...) into each request.
 
     Raises:
+        GraphError: `omit` names a key without which a message means nothing.
         ImportError: the package `openai` is not installed.
     """
 
@@ -41,9 +48,11 @@ class OpenAIModel:
         api_key: str | None = None,
         response_format: Mapping[str, Any] | None = None,
         stream: bool = True,
+        omit: Iterable[str] = (),
         **options: Any,
     ) -> None:
         require("openai", extra="openai", wanted_by=f"The model {model!r}")
+        self._omit = _omitted(omit)
         self._client_options = {
             name: options.pop(name) for name in _CLIENT_OPTIONS if name in options
         }
@@ -61,23 +70,27 @@ class OpenAIModel:
     async def answer(
         self, messages: Sequence[Message], tools: Sequence[Mapping[str, Any]], on_token: OnToken
     ) -> Message:
-        """The model's next message, with what it cost in `usages`.
+        """Return the model's next message, with its token counts in `usages`.
+
+        Its `metadata` holds `model` and `finish_reason`.
 
         Raises:
             openai.OpenAIError: the service refused, or is away.
-            GraphError: the answer broke off.
+            GraphError: the answer broke off or was withheld, or the service failed on the way.
         """
-        request = {**self._request, "messages": [message.to_openai() for message in messages]}
+        sent = [_without(message.to_openai(), self._omit) for message in messages]
+        request = {**self._request, "messages": sent}
         if tools:
             request["tools"] = list(tools)
+        # The client raises for half a surrogate pair, and would do so on every later turn.
+        request = valid_unicode(request)
         response: Any = await self._clients.get().chat.completions.create(**request)
-        if not self._request.get("stream"):
-            return self._whole(response, on_token)
-        pieces = _Pieces(on_token)
-        async with response:
-            async for chunk in response:
-                pieces.add(chunk)
-        return pieces.message(self)
+        if self._request.get("stream"):
+            return self._read(await self._assembled(response, on_token))
+        answer = self._read(response)
+        if text := answer.text():
+            on_token(text)
+        return answer
 
     async def aclose(self) -> None:
         """Close the connections."""
@@ -88,92 +101,50 @@ class OpenAIModel:
 
         return AsyncOpenAI(**self._client_options)
 
-    def _whole(self, response: Any, on_token: OnToken) -> Message:
-        if not response.choices:
-            raise GraphError(f"{self!r} gave no answer.")
-        choice = response.choices[0]
-        answer = Message.from_openai(choice.message).model_copy(
-            update={
-                "usages": _usages(response.usage),
-                "metadata": {"model": response.model, "finish_reason": choice.finish_reason},
-            }
-        )
-        if text := answer.text():
-            on_token(text)
-        return answer
+    async def _assembled(self, stream: Any, on_token: OnToken) -> dict[str, Any]:
+        from openai import APIError
+
+        assembler = AnswerAssembler(on_token, self._request.get("n") or 1)
+        try:
+            async with stream:
+                async for chunk in stream:
+                    assembler.add(chunk)
+        except APIError as error:
+            # Its subclasses tell of the connection. This one is an `error` that a chunk holds.
+            if type(error) is not APIError:
+                raise
+            words = words_of(error.body) if isinstance(error.body, Mapping) else str(error)
+            raise GraphError(f"The model's server has failed: {words}") from error
+        if not assembler.has_ended:
+            raise GraphError(
+                f"The answer of {self!r} broke off before its end: no chunk had a `finish_reason`. "
+                "If the server never sends one, use `stream=False`."
+            )
+        return assembler.answer()
+
+    def _read(self, answer: Any) -> Message:
+        return read_answer(answer, model=self._request["model"])
 
 
-class _Pieces:
-    """An answer put together from the chunks of a stream."""
-
-    def __init__(self, on_token: OnToken) -> None:
-        self._on_token = on_token
-        self._text: list[str] = []
-        self._refusal: list[str] = []
-        self._reasoning: list[str] = []
-        self._calls: list[dict[str, str]] = []
-        self._places: dict[int, int] = {}
-        self._usage: Any = None
-        self._metadata: dict[str, Any] = {}
-
-    def add(self, chunk: Any) -> None:
-        """Take in one chunk."""
-        self._usage = chunk.usage or self._usage
-        self._metadata["model"] = chunk.model
-        for choice in chunk.choices[:1]:
-            if choice.finish_reason is not None:
-                self._metadata["finish_reason"] = choice.finish_reason
-            self._add_delta(choice.delta)
-
-    def _add_delta(self, delta: Any) -> None:
-        if delta.content:
-            self._text.append(delta.content)
-            self._on_token(delta.content)
-        if delta.refusal:
-            self._refusal.append(delta.refusal)
-        # Not OpenAI's own, but what the servers of open models send.
-        thought = (delta.model_extra or {}).get("reasoning_content")
-        if isinstance(thought, str):
-            self._reasoning.append(thought)
-        for piece in delta.tool_calls or ():
-            self._add_call(piece)
-
-    def _add_call(self, piece: Any) -> None:
-        place = self._places.get(piece.index)
-        # Some servers give every call of a message the index 0; the id tells them apart.
-        is_another = place is not None and piece.id and self._calls[place]["id"] != piece.id
-        if place is None or is_another:
-            place = self._places[piece.index] = len(self._calls)
-            self._calls.append({"id": piece.id or "", "name": "", "arguments": ""})
-        if piece.function is not None:
-            self._calls[place]["name"] += piece.function.name or ""
-            self._calls[place]["arguments"] += piece.function.arguments or ""
-
-    def message(self, model: OpenAIModel) -> Message:
-        """The whole answer. Raises `GraphError` if the stream ended before the answer did."""
-        if "finish_reason" not in self._metadata:
-            raise GraphError(f"The answer of {model!r} broke off before its end.")
-        answer = Message.assistant(
-            "".join(self._text) if self._text else None,
-            [ToolCall.from_arguments(**call) for call in self._calls],
-            usages=_usages(self._usage),
-        )
-        more: dict[str, Any] = {"metadata": self._metadata}
-        if self._reasoning:
-            more["reasoning"] = "".join(self._reasoning)
-        if self._refusal:
-            more["raw"] = {"refusal": "".join(self._refusal)}
-        return answer.model_copy(update=more)
+def _omitted(names: Iterable[str]) -> frozenset[str]:
+    omitted = frozenset([names] if isinstance(names, str) else names)
+    if needed := sorted(omitted & _NEEDED_KEYS):
+        raise GraphError(f"`omit` must not name {needed[0]!r}: no message means anything without.")
+    return omitted
 
 
-def _usages(usage: Any) -> TokenUsages | None:
-    if usage is None:
-        return None
-    told, asked = usage.completion_tokens_details, usage.prompt_tokens_details
-    return TokenUsages(
-        prompt_tokens=usage.prompt_tokens,
-        completion_tokens=usage.completion_tokens,
-        total_tokens=usage.total_tokens,
-        reasoning_tokens=(told and told.reasoning_tokens) or 0,
-        cached_tokens=(asked and asked.cached_tokens) or 0,
-    )
+def _without(message: dict[str, Any], omit: frozenset[str]) -> dict[str, Any]:
+    """Return the message without some keys, of itself and of its parts and calls."""
+    if not omit:
+        return message
+    kept = {key: value for key, value in message.items() if key not in omit}
+    for key in ("content", "tool_calls"):
+        if isinstance(kept.get(key), list):
+            kept[key] = [_object_without(one, omit) for one in kept[key]]
+    return kept
+
+
+def _object_without(value: Any, omit: frozenset[str]) -> Any:
+    if not isinstance(value, Mapping):
+        return value
+    return {key: item for key, item in value.items() if key not in omit}
