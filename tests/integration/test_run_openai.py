@@ -171,7 +171,7 @@ async def test_a_system_prompt_may_be_a_list_of_anything(server: OpenAIServer) -
     async with react(server, system_prompt=prompt) as app:
         state = (await app.ainvoke("hi", config()))["state"]
     sent = server.requests[0].body["messages"]
-    assert [one["content"] for one in sent] == ["One.", "Two.", "Three.", "hi"]
+    assert [one["content"] for one in sent] == ["One.\n\nTwo.\n\nThree.", "hi"]
     assert said(state) == ["user: hi", "assistant: x"], "the prompt is not part of the thread"
 
 

@@ -10,6 +10,7 @@ from tenxgraph.core.graph.models import ChatModel, FunctionModel
 from tenxgraph.core.graph.openai_model import OpenAIModel
 from tenxgraph.core.graph.output import OutputSchema
 from tenxgraph.core.graph.repair import sendable
+from tenxgraph.core.graph.system_prompt import with_one_system_message
 from tenxgraph.core.graph.tool_node import ToolNode
 from tenxgraph.core.graph.tools import Tool
 from tenxgraph.core.graph.update import as_messages
@@ -30,14 +31,15 @@ class Agent:
             async; or a `ChatModel`.
         tool_node: runs the tools that the model is told of.
         system_prompt: a string, or a list of strings, messages or OpenAI dicts. It is sent before
-            the context, and not stored in it.
+            the context as one system message, and not stored in it.
         memory: the long-term memory: adds its tools to `tool_node`, and what it says to the system
             prompt.
         output_schema: the form of the final answer: a pydantic model, a dataclass, or a JSON
             schema. The answer's text is JSON of that form, or the node fails.
         base_url: another server; by default the environment's `OPENAI_BASE_URL`, else OpenAI.
         api_key: the key; by default the environment's `OPENAI_API_KEY`.
-        model_options: see `OpenAIModel`: `temperature`, `timeout`, `max_retries`, `stream`, ...
+        model_options: see `OpenAIModel`: `temperature`, `timeout`, `max_retries`, `stream`,
+            `omit`, ...
 
     Attributes:
         tool_node: what runs the tools; `None` if there are none. Give it to the graph as a node.
@@ -80,14 +82,14 @@ class Agent:
         Raises:
             GraphError: the answer has not the form of `output_schema`.
         """
-        system = await self._system_messages(state, config, store)
+        memories = await self._memory_texts(state, config, store)
         tools = [] if self.tool_node is None else self.tool_node.schemas
 
         def on_token(text: str) -> None:
             if emit is not None:
                 emit(Chunk(type="token", text=text))
 
-        sent = [*system, *sendable(state.context)]
+        sent = with_one_system_message(self._prompt, memories, sendable(state.context))
         answer = await self._model.answer(sent, tools, on_token)
         if self._output is not None and not answer.tool_calls:
             self._output.check(answer.text())
@@ -114,20 +116,18 @@ class Agent:
             scope = user if one.__name__ == "user_memory_tool" else agent
             self.tool_node.add(Tool(one, store=memory.store_for(scope, None)))
 
-    async def _system_messages(
+    async def _memory_texts(
         self, state: AgentState, config: Mapping[str, Any], store: Any
-    ) -> list[Message]:
+    ) -> list[str]:
+        """Return what the system message says of the memory."""
         if self._memory is None:
-            return self._prompt
-        asked = next((one for one in reversed(state.context) if one.role == "user"), None)
-        texts = [
+            return []
+        question = next((one for one in reversed(state.context) if one.role == "user"), None)
+        query = "" if question is None else question.text()
+        return [
             memory_prompt(self._memory),
-            await preloaded_memories(
-                self._memory, config, "" if asked is None else asked.text(), store
-            ),
+            await preloaded_memories(self._memory, config, query, store),
         ]
-        added = [Message.text_message(text, role="system") for text in texts if text]
-        return [*self._prompt, *added]
 
 
 def _as_model(model: Any, output: OutputSchema | None, options: Mapping[str, Any]) -> ChatModel:
