@@ -17,6 +17,7 @@ from pydantic import BaseModel
 from pydantic_core import from_json
 
 from tenxgraph.core.state import AgentState, Message, ToolCall
+from tenxgraph.core.state.unicode import valid_text
 
 __all__ = ["Answer", "as_json", "to_bytes"]
 
@@ -47,7 +48,7 @@ def to_bytes(value: Any) -> bytes:
 def as_json(value: Any) -> Any:
     """A value as what JSON can say: text, numbers, lists, dicts with text as keys.
 
-    Half a surrogate pair becomes `?`, a number that is none `None`, bytes base64, an integer of
+    Half a surrogate pair becomes U+FFFD, a number that is none `None`, bytes base64, an integer of
     more than 64 bits text, and anything else what `str` makes of it. What holds itself, or is
     deeper or larger than anybody could read, is cut short with `...`.
     """
@@ -118,7 +119,7 @@ class _Teller:
 
 
 def _text(text: str) -> str:
-    return text.encode("utf-8", "replace").decode()
+    return valid_text(str(text))
 
 
 def _word(value: Any) -> str:

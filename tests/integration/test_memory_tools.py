@@ -125,7 +125,7 @@ async def test_what_names_no_type_is_episodic_and_what_names_no_key_has_none(
 
 
 async def test_the_user_tool_promises_nothing_that_cannot_be_kept(store: BaseStore) -> None:
-    for arguments in ({"text": "\ud800"}, {"text": "x", "category": 5}):
+    for arguments in ({"text": " "}, {"text": "x", "category": 5}):
         reply = await use(user_memory_tool, "remember", **arguments, store=store)
         assert "error" in reply
     assert store.writes.stats.scheduled == 0
@@ -176,14 +176,6 @@ async def test_a_search_has_the_limit_it_is_given(store: BaseStore) -> None:
         (
             {"action": "store", "content": "x", "memory_key": ["a"]},
             "`memory_key` must be text, such as 'favorite_language', not ['a'].",
-        ),
-        (
-            {"action": "store", "content": "half a pair: \ud800"},
-            "`content` is not valid Unicode: surrogates not allowed at position 13.",
-        ),
-        (
-            {"query": "\ud800"},
-            "`query` is not valid Unicode: surrogates not allowed at position 0.",
         ),
         (
             {"query": "x", "category": "\ud800"},

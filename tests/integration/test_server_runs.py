@@ -652,16 +652,16 @@ async def test_what_json_cannot_say_is_told_in_words() -> None:
             told = [event async for event in heard]
         assert [name for name, _ in told][-2:] == ["interrupt", "end"]
         (emitted,) = (data["data"] for name, data in told if name == "custom")
-        assert emitted["half"] == "cut off: ?"
+        assert emitted["half"] == "cut off: \ufffd"
         assert emitted["bytes"] == "/w=="
-        assert emitted["key"] == {"b'\\xff'": 1, "?": 2, "3": 4}
+        assert emitted["key"] == {"b'\\xff'": 1, "\ufffd": 2, "3": 4}
         assert emitted["large"].startswith("0x")
         assert emitted["nan"] == [None, None]
         assert (emitted["set"], emitted["day"], emitted["object"]) == ([1], "2026-01-02", "<Odd>")
         state = (await client.get("/v1/threads/t/state")).json()["state"]
-        assert state["odd"]["half"] == "cut off: ?"
-        assert state["context"][-1]["content"][0]["text"] == "cut off: ?"
+        assert state["odd"]["half"] == "cut off: \ufffd"
+        assert state["context"][-1]["content"][0]["text"] == "cut off: \ufffd"
         (question,) = state["execution_meta"]["interrupts"]
-        assert question["value"]["half"] == "?"
+        assert question["value"]["half"] == "\ufffd"
         body = {"resume": "yes", "config": {"thread_id": "t"}}
         assert (await client.post("/v1/graph/invoke", json=body)).status_code == 200

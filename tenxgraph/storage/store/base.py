@@ -174,9 +174,9 @@ class BaseStore(ABC):
         where = conditions(memory_type, category, filters)
         checked_limit(limit)
         lowest = checked_threshold(score_threshold)
-        checked_query(query)
+        asked = checked_query(query)
         await self.writes.flush(scope)
-        found = await self._asearch(scope, query, where, limit)
+        found = await self._asearch(scope, asked, where, limit)
         near = [memory for memory in _held(scope, found, where) if memory.score >= lowest]
         return near[:limit]
 

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping
 from datetime import datetime
 from typing import Any
 
+from tenxgraph.core.state.unicode import valid_unicode
 from tenxgraph.storage.store.memory_scope import MemoryScope, Provenance
 from tenxgraph.storage.store.records import (
     MemorySearchResult,
@@ -47,9 +48,9 @@ def new_record(
         agent_id=scope.agent_id,
         app_id=scope.app_id,
         memory_key=key,
-        thread_id=provenance.thread_id,
-        message_id=provenance.message_id,
-        tool_call_id=provenance.tool_call_id,
+        thread_id=valid_unicode(provenance.thread_id),
+        message_id=valid_unicode(provenance.message_id),
+        tool_call_id=valid_unicode(provenance.tool_call_id),
         created_at=now,
         updated_at=now,
     )

@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 from typing import Any
 
+from tenxgraph.core.state.unicode import valid_text
 from tenxgraph.storage.store.memory_scope import is_memory_id
 from tenxgraph.storage.store.records import MemorySearchResult, MemoryType, checked_text
 
@@ -50,11 +51,11 @@ def checked_threshold(score_threshold: float | None) -> float:
     return float(score_threshold)
 
 
-def checked_query(query: object) -> None:
-    """`ValueError` if there is nothing to look for."""
+def checked_query(query: object) -> str:
+    """Return what to look for, with U+FFFD for half a surrogate pair; `ValueError` if blank."""
     if not isinstance(query, str) or not query.strip():
         raise ValueError("`query` is blank: say what to look for.")
-    checked_text(query, "query")
+    return valid_text(query)
 
 
 def conditions(

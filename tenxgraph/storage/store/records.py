@@ -9,6 +9,8 @@ from datetime import UTC, datetime, timedelta
 from enum import StrEnum
 from typing import Any, Literal
 
+from tenxgraph.core.state.unicode import valid_text
+
 __all__ = [
     "MemoryPage",
     "MemorySearchResult",
@@ -152,12 +154,16 @@ class MemoryPage(list[MemorySearchResult]):
 
 
 def checked_content(content: object) -> str:
-    """The text to remember; `ValueError` if it is blank, no text, or not valid Unicode."""
+    """Return the text to remember; `ValueError` if it is blank, or no text.
+
+    Half a surrogate pair becomes U+FFFD: a vector database takes none, and what a tool or a file
+    says should not be lost for it.
+    """
     if not isinstance(content, str):
         raise ValueError(f"`content` must be text, not {type(content).__name__}.")
     if not content.strip():
         raise ValueError("`content` is blank: there is nothing to remember.")
-    return checked_text(content, "content")
+    return valid_text(content)
 
 
 def checked_text(text: str, name: str) -> str:
@@ -211,7 +217,7 @@ def _plain(value: object, where: str) -> Any:
         case None | bool():
             return value
         case str():
-            return checked_text(value, where)
+            return valid_text(value)
         case int() if abs(value) <= _LARGEST_INTEGER:
             return value
         case float() if math.isfinite(value):

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from tenxgraph._optional import require
 from tenxgraph.core.exceptions import StoreError
+from tenxgraph.core.state.unicode import valid_text
 from tenxgraph.storage.store.embedding.base import BaseEmbedding, checked_texts
 from tenxgraph.storage.store.embedding.openai_reply import (
     EncodingFormat,
@@ -114,7 +115,7 @@ class OpenAIEmbedding(BaseEmbedding):
     async def aembed_batch(self, texts: Sequence[str]) -> list[list[float]]:
         """The vectors of several texts, in their order; raises what `aembed` raises."""
         checked_texts(texts)
-        parts = [_parts(text) for text in texts]
+        parts = [_parts(valid_text(text)) for text in texts]
         flat = list(itertools.chain.from_iterable(parts))
         vectors: list[list[float]] = []
         for batch in _batches(flat):

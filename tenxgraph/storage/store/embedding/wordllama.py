@@ -9,6 +9,7 @@ from types import ModuleType
 from typing import Any
 
 from tenxgraph._optional import require
+from tenxgraph.core.state.unicode import valid_text
 from tenxgraph.storage.store.embedding.base import BaseEmbedding, checked_texts
 
 __all__ = ["WordLlamaEmbedding"]
@@ -44,7 +45,7 @@ class WordLlamaEmbedding(BaseEmbedding):
     async def aembed_batch(self, texts: Sequence[str]) -> list[list[float]]:
         """The vectors of several texts, in their order. `ValueError` if one is blank."""
         checked_texts(texts)
-        return await asyncio.to_thread(_embed, list(texts))
+        return await asyncio.to_thread(_embed, [valid_text(text) for text in texts])
 
 
 def _embed(texts: list[str]) -> list[list[float]]:
