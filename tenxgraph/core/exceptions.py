@@ -14,6 +14,7 @@
     │   ├── NodeError                a node raised, timed out or returned nonsense
     │   ├── GraphRecursionError      a run took more steps than `recursion_limit`
     │   ├── ToolError                a tool call cannot be carried out
+    │   ├── RefusalError             a model refused to give the answer it was asked for
     │   └── PendingInterruptError    the thread waits for an answer, not for a message
     └── StoreError                   the long-term memory is unavailable or refuses the request
         └── StoreMismatchError       its embedding and its vectors do not fit together
@@ -30,6 +31,7 @@ __all__ = [
     "InputError",
     "NodeError",
     "PendingInterruptError",
+    "RefusalError",
     "RunInProgressError",
     "SchemaVersionError",
     "SerializationError",
@@ -192,6 +194,18 @@ class GraphRecursionError(GraphError):
 
 class ToolError(GraphError):
     """A tool call cannot be carried out."""
+
+
+class RefusalError(GraphError):
+    """A model refused to give an answer of the form that it was asked for.
+
+    Attributes:
+        refusal: what the model said.
+    """
+
+    def __init__(self, message: str, *, refusal: str) -> None:
+        super().__init__(message)
+        self.refusal = refusal
 
 
 class PendingInterruptError(GraphError):

@@ -9,11 +9,17 @@ import pytest
 from graphs import config, said
 from pydantic import BaseModel
 
-from tenxgraph.core.exceptions import GraphError, NodeError
+from tenxgraph.core.exceptions import GraphError, NodeError, RefusalError
 from tenxgraph.core.graph import Agent, CompiledGraph, ToolNode
 from tenxgraph.core.state import AgentState, Message, TokenUsages
 from tenxgraph.prebuilt.agent import ReactAgent
-from tenxgraph.testing import OpenAIServer, ServerError, broken_rules
+from tenxgraph.testing import (
+    OpenAIServer,
+    ServerError,
+    VerbatimAnswer,
+    VerbatimStream,
+    broken_rules,
+)
 
 
 @pytest.fixture
@@ -149,6 +155,32 @@ async def test_an_answer_of_another_form_fails_the_node(server: OpenAIServer) ->
         assert (await app.ainvoke(None, config()))["messages"][-1].text() == '{"number": 3}'
     with pytest.raises(GraphError, match="cannot be told"):
         react(server, output_schema=OpenAIServer)
+
+
+@pytest.mark.parametrize("stream", [True, False])
+async def test_refusal_of_the_model_is_told_as_a_refusal(
+    server: OpenAIServer, stream: bool
+) -> None:
+    choice = {"index": 0, "finish_reason": "stop"}
+    said = {"role": "assistant", "content": None, "refusal": "I cannot."}
+    if stream:
+        server.add_answers(VerbatimStream([{"choices": [choice | {"delta": said}]}]))
+    else:
+        server.add_answers(VerbatimAnswer({"choices": [choice | {"message": said}]}))
+    async with react(server, output_schema=Answer, stream=stream) as app:
+        with pytest.raises(NodeError, match=r"RefusalError: .*refused to answer: I cannot\.") as e:
+            await app.ainvoke("1 + 2?", config())
+    assert isinstance(e.value.__cause__, RefusalError)
+    assert e.value.__cause__.refusal == "I cannot."
+
+
+async def test_list_is_asked_for_as_an_object_and_answered_as_a_list(server: OpenAIServer) -> None:
+    server.add_answers('{"answer": [1, 2]}')
+    async with react(server, output_schema=list[int]) as app:
+        result = await app.ainvoke("numbers?", config())
+    assert result["messages"][-1].text() == "[1, 2]"
+    told = server.requests[0].body["response_format"]["json_schema"]
+    assert (told["strict"], told["schema"]["type"]) == (True, "object")
 
 
 async def test_arguments_that_are_no_json_are_answered_and_the_thread_goes_on(

@@ -81,6 +81,7 @@ class Agent:
 
         Raises:
             GraphError: the answer has not the form of `output_schema`.
+            RefusalError: the model refused to give one.
         """
         memories = await self._memory_texts(state, config, store)
         tools = [] if self.tool_node is None else self.tool_node.schemas
@@ -92,7 +93,7 @@ class Agent:
         sent = with_one_system_message(self._prompt, memories, sendable(state.context))
         answer = await self._model.answer(sent, tools, on_token)
         if self._output is not None and not answer.tool_calls:
-            self._output.check(answer.text())
+            answer = self._output.read(answer)
         return _as_new(answer, state)
 
     @property
