@@ -178,7 +178,7 @@ async def test_pauses_are_set_before_and_after_nodes(checkpointer: Checkpointer)
     given: Any = "go"
     while True:
         result = await app.ainvoke(given, config())
-        seen.append((list(ran), [one.id for one in result["interrupts"]]))
+        seen.append((list(ran), [one.id.partition(":")[2] for one in result["interrupts"]]))
         if not result["interrupts"]:
             break
         given = {"resume": None}

@@ -3,19 +3,48 @@
 import asyncio
 import hashlib
 import re
+import secrets
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextvars import ContextVar
 from typing import Any
 
 from tenxgraph.core.exceptions import GraphError, InputError
 from tenxgraph.core.state import Interrupt
 
-__all__ = ["Asking", "Paused", "answers_to", "asking", "interrupt", "ungrouped"]
+__all__ = [
+    "Asking",
+    "Paused",
+    "answers_to",
+    "asking",
+    "check_known",
+    "interrupt",
+    "interrupt_id",
+    "names_open",
+    "new_token",
+    "ungrouped",
+]
+
+_TOKEN_BYTES = 8
+# What ids of interrupts look like: an answer by such an id is no bare answer to another one.
+_ID = re.compile(rf"[0-9a-f]{{{2 * _TOKEN_BYTES}}}:.+:\d+(:.+)?")
+# Those of states without a token, which may be sent again long after.
+_OLD_ID = re.compile(r".+:\d+:.+|(before|after):.+:\d+")
 
 
-# What ids of questions look like: an answer by such an id is no bare answer to another one.
-_QUESTION = re.compile(r".+:\d+:.+")
+def new_token() -> str:
+    """Return what makes the ids of one step's interrupts unlike those of every other step."""
+    return secrets.token_hex(_TOKEN_BYTES)
+
+
+def interrupt_id(token: str, *parts: str | int) -> str:
+    """Return the id of an interrupt, or what the ids of one call's interrupts begin with.
+
+    Args:
+        token: the step's token; empty in a state of a version that had none.
+        parts: what tells the interrupts of the step apart.
+    """
+    return ":".join(map(str, parts if not token else (token, *parts)))
 
 
 class Paused(BaseException):
@@ -62,10 +91,18 @@ class Asking:
         self._answers = answers
         self._task = _current_task()
         self._asked = Counter[str]()
+        self._parts = Counter[str]()
 
     def within(self, part: str) -> "Asking":
-        """The questions of one part of the call, which are counted for themselves."""
-        return Asking(f"{self._key}:{part}", self._node, self._answers)
+        """Return the questions of one part of the call, which are counted for themselves.
+
+        A part that comes again, as a tool does in a node that calls tools several times, is another
+        part: the answer to its first question is none to the next one.
+        """
+        times = self._parts[part]
+        self._parts[part] += 1
+        again = f"#{times}" if times else ""
+        return Asking(f"{self._key}:{part}{again}", self._node, self._answers)
 
     def ask(self, value: Any, name: str | None = None) -> Any:
         """The answer to the next question, or to the one of a name; or `Paused`."""
@@ -116,33 +153,54 @@ def interrupt(value: Any = None) -> Any:
 
 
 def names_open(interrupts: list[Interrupt], answer: Any) -> bool:
-    """Whether an answer says by id which of the questions that wait it is to."""
+    """Return True if an answer says by id which of the interrupts that wait it is to."""
     ids = {one.id for one in interrupts}
     return isinstance(answer, Mapping) and bool(answer) and set(answer) <= ids
 
 
-def _names_others(answer: Any) -> bool:
+def check_known(ids: Iterable[str], answer: Any) -> None:
+    """Refuse an answer that names an interrupt which is none of these.
+
+    Raises:
+        InputError: it does; it is no bare answer to another one.
+    """
+    known = set(ids)
+    others = _named(answer, known) - known
+    if not others:
+        return
+    named = ", ".join(map(repr, sorted(others)))
+    waiting = ", ".join(map(repr, sorted(known))) or "none"
+    message = (
+        f"The answer is to questions that do not wait ({named}). Nothing was done. There are: "
+        f"{waiting}."
+    )
+    raise InputError(message)
+
+
+def _named(answer: Any, known: set[str]) -> set[str]:
+    """Return the keys of an answer if they are ids of interrupts; none of a bare answer."""
     if not isinstance(answer, Mapping) or not answer:
-        return False
-    return all(isinstance(key, str) and _QUESTION.fullmatch(key) for key in answer)
+        return set()
+    keys = [str(key) for key in answer]
+    by_id = any(key in known or _ID.fullmatch(key) for key in keys)
+    return set(keys) if by_id or all(map(_OLD_ID.fullmatch, keys)) else set()
 
 
 def answers_to(interrupts: list[Interrupt], answer: Any) -> dict[str, Any]:
-    """What a `resume` input answers, by the id of the question.
+    """Return what a `resume` input answers, by the id of the interrupt.
 
     Args:
-        interrupts: the questions.
-        answer: a dict by id, or the bare answer where there is one question.
+        interrupts: those that wait.
+        answer: a dict by id, or the bare answer where one waits.
 
     Raises:
-        InputError: there are several questions, and it does not say which it answers.
+        InputError: it names an interrupt that does not wait; or several wait, and it does not say
+            which it answers.
     """
     ids = {one.id for one in interrupts}
     if names_open(interrupts, answer):
         return dict(answer)
-    if _names_others(answer):
-        known = ", ".join(map(repr, sorted(ids)))
-        raise InputError(f"The answer is to questions that do not wait. There are: {known}.")
+    check_known(ids, answer)
     if len(ids) == 1:
         return dict.fromkeys(ids, answer)
     known = ", ".join(map(repr, sorted(ids)))

@@ -7,7 +7,7 @@ from uuid import uuid4
 
 from tenxgraph.core.exceptions import GraphError, InputError, PendingInterruptError
 from tenxgraph.core.graph import answer
-from tenxgraph.core.graph.interrupts import answers_to, names_open
+from tenxgraph.core.graph.interrupts import answers_to, check_known, names_open, new_token
 from tenxgraph.core.graph.ledger import Ledger
 from tenxgraph.core.graph.plan import Plan
 from tenxgraph.core.graph.settings import Settings
@@ -145,7 +145,11 @@ def _resumed(
 ) -> Opening:
     meta = stored.execution_meta
     plan.node(meta.current_node)
-    if meta.status == "interrupted" or not answer.is_of(settings.run_id, meta):
+    is_repeated = answer.is_of(settings.run_id, meta)
+    if given.has_answer and meta.status != "interrupted" and not is_repeated:
+        # The answer was taken before the run was cut short, or belongs to another run.
+        check_known(meta.answers, given.answer)
+    if meta.status == "interrupted" or not is_repeated:
         meta = answer.called(meta, settings.run_id)
     joined = _joined(stored, given, messages)
     answers = meta.answers
@@ -153,7 +157,14 @@ def _resumed(
         answers = {**answers, **answers_to(meta.interrupts, given.answer)}
         meta = answer.resumed(meta, settings.run_id)
     going_on = meta.model_copy(
-        update={"status": "running", "interrupts": [], "answers": answers, "error": None}
+        update={
+            "status": "running",
+            "interrupts": [],
+            "answers": answers,
+            # Answers that are kept without a token are known by ids without one.
+            "interrupt_token": meta.interrupt_token or ("" if answers else new_token()),
+            "error": None,
+        }
     )
     state = joined.state.model_copy(update={"execution_meta": going_on})
     return Opening(state, meta.current_node, messages, is_new=False)
@@ -165,7 +176,9 @@ async def _new_run(
     joined = _joined(state, given, given.messages)
     node = await first_node(joined.state)
     run_id = settings.run_id or uuid4().hex
-    meta = ExecutionState(current_node=node, status="running", run_id=run_id)
+    meta = ExecutionState(
+        current_node=node, status="running", run_id=run_id, interrupt_token=new_token()
+    )
     meta = answer.called(meta, run_id)
     state = joined.state.model_copy(update={"execution_meta": meta})
     return Opening(state, node, given.messages, is_new=True)

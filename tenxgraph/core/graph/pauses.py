@@ -1,5 +1,6 @@
 """Pauses: a state that waits for answers, and the nodes at which a run is to wait."""
 
+from tenxgraph.core.graph.interrupts import interrupt_id
 from tenxgraph.core.graph.plan import Plan
 from tenxgraph.core.state import AgentState, Interrupt
 from tenxgraph.core.state.agent_state import StateT
@@ -20,8 +21,7 @@ def paused(state: StateT, interrupts: tuple[Interrupt, ...]) -> StateT:
 def planned(plan: Plan, node: str, following: str, state: AgentState) -> tuple[Interrupt, ...]:
     """The pause that the graph sets between a node and the one that follows."""
     if node in plan.interrupt_after:
-        step = state.execution_meta.step
-        return (Interrupt(id=f"after:{node}:{step}", node=node),)
+        return (_at(node, "after", state),)
     return before(plan, following, state)
 
 
@@ -29,4 +29,9 @@ def before(plan: Plan, node: str, state: AgentState) -> tuple[Interrupt, ...]:
     """The pause that the graph sets before a node."""
     if node not in plan.interrupt_before:
         return ()
-    return (Interrupt(id=f"before:{node}:{state.execution_meta.step}", node=node),)
+    return (_at(node, "before", state),)
+
+
+def _at(node: str, side: str, state: AgentState) -> Interrupt:
+    meta = state.execution_meta
+    return Interrupt(id=interrupt_id(meta.interrupt_token, side, node, meta.step), node=node)

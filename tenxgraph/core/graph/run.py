@@ -20,7 +20,7 @@ from tenxgraph.core.graph.answer import extended, message_ids
 from tenxgraph.core.graph.chunks import Chunk, Emit
 from tenxgraph.core.graph.command import Command
 from tenxgraph.core.graph.edges import END, START
-from tenxgraph.core.graph.interrupts import Asking, Paused, asking
+from tenxgraph.core.graph.interrupts import Asking, Paused, asking, interrupt_id, new_token
 from tenxgraph.core.graph.ledger import Ledger
 from tenxgraph.core.graph.node_call import NodeCall, StopRequestedError
 from tenxgraph.core.graph.opening import Input, is_done, open_run
@@ -229,7 +229,8 @@ class Run:
     async def _asking(self, call: Awaitable[Any]) -> Any:
         """Let the node ask, and know the answers that it has got."""
         meta = self._state.execution_meta
-        asking.set(Asking(f"{self._node}:{meta.step}", self._node, meta.answers))
+        key = interrupt_id(meta.interrupt_token, self._node, meta.step)
+        asking.set(Asking(key, self._node, meta.answers))
         return await call
 
     def _given(self, state: AgentState) -> dict[str, Any]:
@@ -276,6 +277,7 @@ class Run:
                         "step": meta.step + 1,
                         "status": "completed" if over else "running",
                         "answers": {},
+                        "interrupt_token": "" if over else new_token(),
                     }
                 )
             }

@@ -43,6 +43,9 @@ class ExecutionState(BaseModel):
     """The ids of the messages that the run has added after its input."""
     interrupts: list[Interrupt] = Field(default_factory=list)
     """Questions that wait for answers."""
+    interrupt_token: str = ""
+    """Random, and new for every step: part of the ids of this step's interrupts, so that the answer
+    to one never reaches another. Empty in states of a version that had none, and after the run."""
     answers: dict[str, Any] = Field(default_factory=dict)
     """Answers that the current node has not used up yet, by the id of the question."""
     error: str | None = None
