@@ -83,7 +83,8 @@ MAKERS = [
 async def paused_id(app: CompiledGraph[Any], text: str | None, **more: Any) -> str:
     """The id of the one interrupt at which a run pauses."""
     (question,) = (await app.ainvoke(text, config(**more)))["interrupts"]
-    return question.id
+    name: str = question.id
+    return name
 
 
 async def refused(app: CompiledGraph[Any], answer: Any, **more: Any) -> None:

@@ -6,7 +6,7 @@ from typing import Any, Generic, Self, overload
 from tenxgraph.core.exceptions import GraphError
 from tenxgraph.core.graph.compiled import CompiledGraph
 from tenxgraph.core.graph.edges import END, START, ConditionalEdge, Edge
-from tenxgraph.core.graph.node import Node
+from tenxgraph.core.graph.node import Node, as_name
 from tenxgraph.core.graph.plan import Plan
 from tenxgraph.core.state import AgentState
 from tenxgraph.core.state.agent_state import StateT
@@ -51,6 +51,7 @@ class StateGraph(Generic[StateT]):
         Raises:
             GraphError: the name is taken or reserved, or the function asks for the unknown.
         """
+        name = as_name(name)
         if not isinstance(name, str) and function is None:
             function, name = name, getattr(name, "__name__", type(name).__name__)
         if not isinstance(name, str) or not name or name in (START, END):
@@ -64,7 +65,7 @@ class StateGraph(Generic[StateT]):
 
     def add_edge(self, source: str, target: str) -> Self:
         """Go from `source`, or `START`, to `target`, or `END`."""
-        return self._connect(source, Edge(target))
+        return self._connect(as_name(source), Edge(target))
 
     def add_conditional_edges(
         self,
@@ -79,6 +80,7 @@ class StateGraph(Generic[StateT]):
             condition: a function of what a node may ask for.
             path_map: the nodes its answers mean; without it, it answers with a node's name.
         """
+        source = as_name(source)
         return self._connect(source, ConditionalEdge(source, condition, path_map))
 
     def set_entry_point(self, name: str) -> Self:
@@ -107,8 +109,8 @@ class StateGraph(Generic[StateT]):
             initial=self._initial,
             nodes=dict(self._nodes),
             edges=dict(self._edges),
-            interrupt_before=frozenset(interrupt_before or ()),
-            interrupt_after=frozenset(interrupt_after or ()),
+            interrupt_before=_names(interrupt_before),
+            interrupt_after=_names(interrupt_after),
         )
         plan.check()
         if checkpointer is None:
@@ -124,3 +126,7 @@ class StateGraph(Generic[StateT]):
             raise GraphError(message)
         self._edges[source] = edge
         return self
+
+
+def _names(given: Iterable[str] | None) -> frozenset[str]:
+    return frozenset(map(as_name, given or ()))

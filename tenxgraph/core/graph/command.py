@@ -3,6 +3,8 @@
 from dataclasses import dataclass
 from typing import Any
 
+from tenxgraph.core.graph.node import as_name
+
 __all__ = ["Command"]
 
 
@@ -17,3 +19,7 @@ class Command:
 
     update: Any = None
     goto: str | None = None
+
+    def __post_init__(self) -> None:
+        """Take a name of a subclass of `str`, or an enum of texts, as its text."""
+        object.__setattr__(self, "goto", as_name(self.goto))

@@ -1,11 +1,11 @@
 """Edges: which node runs after which."""
 
 import inspect
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from typing import Any, Final
 
 from tenxgraph.core.exceptions import GraphError
-from tenxgraph.core.graph.node import Node
+from tenxgraph.core.graph.node import Node, as_name
 
 __all__ = ["END", "START", "ConditionalEdge", "Edge"]
 
@@ -17,7 +17,7 @@ class Edge:
     """Always the same way on."""
 
     def __init__(self, target: str) -> None:
-        self.target = target
+        self.target: str = as_name(target)
 
     @property
     def targets(self) -> Sequence[str] | None:
@@ -42,9 +42,14 @@ class ConditionalEdge:
         self._condition = Node(f"condition after {source}", condition)
         """Called like a node, but in place: a thread for every choice would cost more than it."""
         if path_map is None or isinstance(path_map, Mapping):
-            self._map = path_map
+            names = path_map
         else:
-            self._map = {name: name for name in path_map}
+            names = {name: name for name in path_map}
+        self._map: dict[Any, str] | None = (
+            None
+            if names is None
+            else {as_name(choice): as_name(name) for choice, name in names.items()}
+        )
 
     @property
     def targets(self) -> Sequence[str] | None:
@@ -60,8 +65,9 @@ class ConditionalEdge:
         choice = self._condition.function(**self._condition.arguments(given))
         if inspect.isawaitable(choice):
             choice = await choice
+        choice = as_name(choice)
         if self._map is not None:
-            if choice not in self._map:
+            if not isinstance(choice, Hashable) or choice not in self._map:
                 known = ", ".join(map(repr, self._map))
                 message = (
                     f"The condition after {self._source!r} chose {choice!r}, not one of {known}."
@@ -71,4 +77,5 @@ class ConditionalEdge:
         if not isinstance(choice, str):
             message = f"The condition after {self._source!r} must name a node, not {choice!r}."
             raise GraphError(message)
-        return choice
+        name: str = choice
+        return name

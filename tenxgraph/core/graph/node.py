@@ -3,18 +3,27 @@
 import functools
 import inspect
 from collections.abc import Callable, Mapping
+from enum import Enum
 from typing import Any
 
 from tenxgraph.core.exceptions import GraphError
+from tenxgraph.core.graph.injected import INJECTED_INTO_NODES, check_annotations
 from tenxgraph.core.graph.interrupts import ungrouped
 from tenxgraph.core.graph.worker_threads import run_in_thread
 
-__all__ = ["INJECTED", "Node", "accepted", "call"]
-
-INJECTED = frozenset({"state", "config", "store", "checkpointer", "emit"})
-"""What a node may ask for by parameter name."""
+__all__ = ["Node", "accepted", "as_name", "call"]
 
 _POSITIONAL = ("state", "config")
+
+
+def as_name(value: Any) -> Any:
+    """Return the text of a node's name, which may be of a subclass of `str`, or an enum of texts.
+
+    A run compares, joins and stores names, and the database knows texts alone.
+    """
+    if isinstance(value, Enum) and isinstance(value.value, str):
+        value = value.value
+    return str.__str__(value) if isinstance(value, str) else value
 
 
 class Node:
@@ -26,6 +35,9 @@ class Node:
         self.name = name
         self.function = function
         self.parameters = _plan(name, function)
+        """The function's own names, and what each is given."""
+        named = [own for own, source in self.parameters.items() if own == source]
+        check_annotations(f"Node {name!r}", function, named)
 
     async def __call__(self, given: Mapping[str, Any]) -> Any:
         """Call the function with what it asks for; a sync one in a thread, so it may block."""
@@ -78,14 +90,14 @@ def _plan(name: str, function: Callable[..., Any]) -> dict[str, str]:
     plan: dict[str, str] = {}
     free = [source for source in _POSITIONAL if source not in accepted(function)]
     for parameter in accepted(function).values():
-        if parameter.name in INJECTED:
+        if parameter.name in INJECTED_INTO_NODES:
             plan[parameter.name] = parameter.name
         elif parameter.default is not parameter.empty:
             continue
         elif free:
             plan[parameter.name] = free.pop(0)
         else:
-            known = ", ".join(sorted(INJECTED))
+            known = ", ".join(sorted(INJECTED_INTO_NODES))
             message = (
                 f"Node {name!r} asks for {parameter.name!r}, which nothing provides. A node may "
                 f"ask for: {known}."

@@ -12,6 +12,7 @@ from pydantic.json_schema import GenerateJsonSchema
 
 from tenxgraph.core.exceptions import GraphError, ToolError
 from tenxgraph.core.graph.docstring import Docstring
+from tenxgraph.core.graph.injected import globals_of
 
 __all__ = ["Parameters"]
 
@@ -158,17 +159,7 @@ def _hints(
     }
     bare = types.SimpleNamespace(__annotations__=annotations)
     try:
-        return typing.get_type_hints(bare, globalns=_globals(function), include_extras=True)
+        return typing.get_type_hints(bare, globalns=globals_of(function), include_extras=True)
     except NameError as error:
         message = f"The types of tool {tool!r} cannot be looked up: {error}."
         raise GraphError(message) from error
-
-
-def _globals(function: Any) -> dict[str, Any]:
-    while hasattr(function, "func"):  # a partial
-        function = function.func
-    function = inspect.unwrap(function)
-    if not inspect.isroutine(function):
-        function = type(function).__call__
-    found: dict[str, Any] = getattr(function, "__globals__", {})
-    return found

@@ -2,37 +2,28 @@
 
 import inspect
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping
+from itertools import islice
 from typing import Any, Literal, TypeVar, overload
 
 from tenxgraph.core.exceptions import GraphError, ToolError
-from tenxgraph.core.graph.calls import is_empty_object
+from tenxgraph.core.graph.calls import is_empty_object, is_json_object
 from tenxgraph.core.graph.docstring import Docstring
-from tenxgraph.core.graph.node import accepted, call
+from tenxgraph.core.graph.injected import INJECTED_INTO_TOOLS, check_annotations
+from tenxgraph.core.graph.node import accepted, as_name, call
 from tenxgraph.core.graph.schema import Parameters
 from tenxgraph.core.state import ToolCall
 
-__all__ = ["INJECTED_INTO_TOOLS", "OnUnknown", "Tool", "tool"]
+__all__ = ["OnUnknown", "Tool", "tool"]
 
 F = TypeVar("F", bound=Callable[..., Any])
 
 OnUnknown = Literal["rerun", "ask", "fail"]
 
-INJECTED_INTO_TOOLS = frozenset(
-    {
-        "state",
-        "config",
-        "store",
-        "checkpointer",
-        "tool_call_id",
-        "idempotency_key",
-        "emit",
-    }
-)
-"""What a tool may ask for by parameter name. A model is never told of these parameters."""
-
 _NAME = re.compile(r"[a-zA-Z0-9_-]{1,64}")
 _POLICIES = ("rerun", "ask", "fail")
+# Of a tool that is a generator, which may have no end.
+_MOST_VALUES = 10_000
 
 
 class Tool:
@@ -73,12 +64,13 @@ class Tool:
         if on_unknown not in _POLICIES:
             raise GraphError(f"`on_unknown` must be one of {_POLICIES}, not {on_unknown!r}.")
         self.function = function
-        self.name = _checked_name(name or _name_of(function))
+        self.name = _checked_name(_name_of(function) if name is None else name)
         self.description = description or _description_of(function)
         self.on_unknown = on_unknown
         self.store = store
         self._parameters = Parameters(self.name, function, INJECTED_INTO_TOOLS)
         self._wanted = INJECTED_INTO_TOOLS.intersection(accepted(function))
+        check_annotations(f"Tool {self.name!r}", function, sorted(self._wanted))
         self.__doc__ = getattr(function, "__doc__", None)
         self.__name__ = self.name
 
@@ -99,13 +91,25 @@ class Tool:
         }
         return {"type": "function", "function": function}
 
-    def arguments(self, asked: ToolCall) -> dict[str, Any]:
-        """What a call passes, checked.
+    def arguments(self, asked: ToolCall, *, cut: str | None = None) -> dict[str, Any]:
+        """Return what a call passes, checked.
+
+        Args:
+            asked: the call.
+            cut: the word with which the model's answer ended, if it was cut short.
 
         Raises:
             ToolError: it is no JSON object, or does not fit the signature.
         """
-        # Some models write nothing where there is nothing to pass.
+        if cut is not None and not is_json_object(asked.arguments_text()):
+            message = (
+                f"This call of {self.name} was not carried out: the answer was cut short "
+                f"({cut}) before its arguments were complete. Nothing was done. Call it again with "
+                "complete arguments, in a shorter answer."
+            )
+            raise ToolError(message)
+        # Some servers send nothing where the model passes nothing, also for a tool whose
+        # parameters all have defaults.
         if asked.arguments and not asked.args and not is_empty_object(asked.arguments):
             message = (
                 f"The arguments of {self.name} are no JSON object: {asked.arguments[:200]!r}. "
@@ -127,38 +131,85 @@ class Tool:
     async def run(self, arguments: Mapping[str, Any], given: Mapping[str, Any]) -> Any:
         """Call the function with the model's arguments, and with what it asks for of `given`."""
         injected = {name: given[name] for name in self._wanted}
-        return await call(self.function, {**arguments, **injected})
+        returned = await call(self.function, {**arguments, **injected})
+        if inspect.isgenerator(returned):
+            # Its code has not run yet: that is the tool's work, too.
+            return await call(lambda: self._listed(returned), {})
+        if inspect.isasyncgen(returned):
+            return self._checked_length([one async for one in _first_of(returned)])
+        return returned
+
+    def _listed(self, values: Iterable[Any]) -> list[Any]:
+        return self._checked_length(list(islice(values, _MOST_VALUES + 1)))
+
+    def _checked_length(self, values: list[Any]) -> list[Any]:
+        if len(values) > _MOST_VALUES:
+            raise ToolError(f"{self.name} gave more than {_MOST_VALUES} values.")
+        return values
+
+
+async def _first_of(values: AsyncIterator[Any]) -> AsyncIterator[Any]:
+    left = _MOST_VALUES
+    async for one in values:
+        yield one
+        left -= 1
+        if left < 0:
+            return
 
 
 @overload
-def tool(function: F, /) -> Tool: ...
+def tool(
+    function: F,
+    /,
+    *,
+    name: str | None = None,
+    description: str | None = None,
+    on_unknown: OnUnknown = "rerun",
+) -> Tool: ...
+
+
+@overload
+def tool(
+    name: str | None = None,
+    /,
+    *,
+    description: str | None = None,
+    on_unknown: OnUnknown = "rerun",
+) -> Callable[[Callable[..., Any]], Tool]: ...
 
 
 @overload
 def tool(
     *, name: str | None = None, description: str | None = None, on_unknown: OnUnknown = "rerun"
-) -> Callable[[F], Tool]: ...
+) -> Callable[[Callable[..., Any]], Tool]: ...
 
 
 def tool(
-    function: Callable[..., Any] | None = None,
+    function: Callable[..., Any] | str | None = None,
     /,
     *,
     name: str | None = None,
     description: str | None = None,
     on_unknown: OnUnknown = "rerun",
 ) -> Any:
-    """Make a tool of a function: `@tool`, or `@tool(on_unknown="ask")`.
+    """Make a tool of a function: `@tool`, `@tool("name")`, or `@tool(on_unknown="ask")`.
 
     A plain function can be given to `ToolNode` as it is; the decorator says more about it.
 
     Args:
-        function: see `Tool`.
+        function: see `Tool`; or the name, instead of `name=`.
         name: what the model calls it; by default the function's name.
         description: what the model is told; by default the docstring.
         on_unknown: `"rerun"`, `"ask"` or `"fail"`: what happens if the process died while the tool
             ran; see `Tool`.
+
+    Raises:
+        GraphError: it has two names; or what `Tool` raises.
     """
+    if isinstance(function, str):
+        if name is not None:
+            raise GraphError(f"The tool has two names, {function!r} and {name!r}. Give it one.")
+        function, name = None, function
 
     def make(function: Callable[..., Any]) -> Tool:
         return Tool(function, name=name, description=description, on_unknown=on_unknown)
@@ -166,8 +217,9 @@ def tool(
     return make if function is None else make(function)
 
 
-def _checked_name(name: str) -> str:
-    if not _NAME.fullmatch(name):
+def _checked_name(name: Any) -> str:
+    name = as_name(name)
+    if not isinstance(name, str) or not _NAME.fullmatch(name):
         message = (
             f"{name!r} is no name for a tool: providers take 1 to 64 letters, digits, `_` and "
             '`-`. Give it one with `@tool(name="...")`.'
