@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 from backends import Backend, Checkpointer
-from graphs import Writes, config, on_durable, said
+from graphs import Writes, also_behind_redis, config, said
 from threads import present
 
 from tenxgraph.core.exceptions import NodeError, StaleStateError
@@ -23,7 +23,7 @@ from tenxgraph.core.state import AgentState, Message, ToolCall
 from tenxgraph.prebuilt.agent import ReactAgent
 from tenxgraph.testing import ScriptedModel, broken_rules
 
-pytestmark = on_durable
+pytestmark = also_behind_redis
 
 
 class CrashError(BaseException):

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from tenxgraph.core.state import Message, ToolCall
 
-__all__ = ["Turn", "is_empty_object", "is_json_object", "last_turn", "turn_at"]
+__all__ = ["Turn", "cut_reason", "is_empty_object", "is_json_object", "last_turn", "turn_at"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,6 +56,38 @@ def last_turn(context: Sequence[Message]) -> Turn | None:
         if context[index].role == "assistant":
             return turn_at(context, index) if context[index].tool_calls else None
     return None
+
+
+# The words with which the answers of servers end that have said all they wanted to.
+_WHOLE = frozenset(
+    {
+        "stop",
+        "tool_calls",
+        "tool_call",
+        "function_call",
+        "function_calls",
+        "tool_use",
+        "end_turn",
+        "stop_sequence",
+        "eos",
+        "eos_token",
+        "complete",
+        "completed",
+    }
+)
+
+
+def cut_reason(message: Message) -> str | None:
+    """Return the word with which an answer ended before it was whole; None for a whole answer.
+
+    Servers have many words for that (`length`, `max_tokens`, `content_filter`, `SAFETY`, `error`,
+    ...), and few for the end of a whole answer: a word that is none of these is one for a cut.
+    """
+    reason = message.metadata.get("finish_reason")
+    if reason is None or reason == "":
+        return None
+    word = str(reason).rpartition(".")[2].lower().replace("-", "_")
+    return None if word in _WHOLE else str(reason)
 
 
 def is_json_object(text: str) -> bool:

@@ -5,7 +5,7 @@ from collections.abc import Awaitable, Callable, Iterable, Mapping
 from typing import Any
 
 from tenxgraph.core.exceptions import GraphError
-from tenxgraph.core.graph.calls import last_turn
+from tenxgraph.core.graph.calls import cut_reason, last_turn
 from tenxgraph.core.graph.interrupts import Paused, asking
 from tenxgraph.core.graph.ledger import Asked, Ledger, Outcome
 from tenxgraph.core.graph.tool_run import ToolRun
@@ -83,7 +83,8 @@ class ToolNode:
         if turn is None or not turn.open:
             return []
         ledger = Ledger(checkpointer, config)
-        asked = [Asked(turn.message.message_id, i, turn.calls[i]) for i in turn.open]
+        cut = cut_reason(turn.message)
+        asked = [Asked(turn.message.message_id, i, turn.calls[i], cut) for i in turn.open]
         given = {
             "state": state,
             "config": {**config, "message_id": turn.message.message_id},

@@ -5,15 +5,11 @@ import logging
 from collections.abc import Mapping
 from typing import Any
 
-from pydantic_core import PydanticSerializationError, to_jsonable_python
-
 from tenxgraph.core.exceptions import ToolError
 from tenxgraph.core.graph.interrupts import Asking, Paused, asking
 from tenxgraph.core.graph.ledger import Asked, Ledger, Outcome
+from tenxgraph.core.graph.tool_result import error_text, to_result
 from tenxgraph.core.graph.tools import Tool
-from tenxgraph.core.state import Message, TextBlock
-from tenxgraph.core.state.blocks import are_blocks
-from tenxgraph.core.state.openai_parts import is_media
 from tenxgraph.storage.checkpointer import ToolExecution
 
 __all__ = ["RERUN", "UNKNOWN", "ToolRun"]
@@ -88,7 +84,7 @@ class ToolRun:
         except Paused:
             self._report()
             raise
-        return None if answer == RERUN else Outcome(_tellable(answer))
+        return None if answer == RERUN else Outcome(to_result(answer))
 
     def _report(self) -> None:
         logger.warning(
@@ -103,7 +99,7 @@ class ToolRun:
 
     async def _carry_out(self, given: Mapping[str, Any]) -> Outcome:
         try:
-            arguments = self._tool.arguments(self._asked.call)
+            arguments = self._tool.arguments(self._asked.call, cut=self._asked.cut)
         except ToolError as error:
             return self._error(str(error))
         await self._ledger.start(self._asked)
@@ -116,11 +112,15 @@ class ToolRun:
             # The record stays as it is, `started`: should the call come up again, what became of
             # it is unknown, and the tool's policy decides.
             return self._error(str(error))
+        except asyncio.CancelledError as error:
+            if _is_being_cancelled():
+                raise
+            # Nobody has cancelled the call: the tool's own cancelling is a failure like any other.
+            return await self._failed(error)
         except Exception as error:  # noqa: BLE001 - whatever a tool raises is told to the model
             return await self._failed(error)
-        outcome = Outcome(_tellable(output))
-        await self._ledger.finish(self._asked, outcome)
-        return outcome
+        # Nothing may come between the end of the tool and its record, or it would run again.
+        return await self._ledger.finish(self._asked, Outcome(to_result(output)))
 
     async def _run(self, arguments: Mapping[str, Any], given: Mapping[str, Any]) -> Any:
         limit = asyncio.timeout(self._timeout)
@@ -136,27 +136,22 @@ class ToolRun:
             )
             raise _TookTooLongError(message) from error
 
-    async def _failed(self, error: Exception) -> Outcome:
-        told = str(error) if isinstance(error, ToolError) else f"{type(error).__name__}: {error}"
-        logger.warning("Tool %s failed: %s", self._tool.name, told, exc_info=error)
+    async def _failed(self, error: BaseException) -> Outcome:
+        words = error_text(error)
+        told = words if isinstance(error, ToolError) else f"{type(error).__name__}: {words}"
         outcome = self._error(told)
         await self._ledger.fail(self._asked, outcome)
+        logger.warning("Tool %s failed: %s", self._tool.name, told, exc_info=error)
         return outcome
 
     def _error(self, told: str) -> Outcome:
-        return Outcome(self._tool.as_error(told), is_error=True)
+        try:
+            form = self._tool.as_error(told)
+        except Exception:  # noqa: BLE001 - the function's own form of an error, which may fail
+            form = told
+        return Outcome(to_result(form), is_error=True)
 
 
-def _tellable(output: Any) -> Any:
-    """A tool's result as JSON values; what JSON cannot say is told in words, as `print` would."""
-    if output is None or isinstance(output, str | bool | int | float):
-        return output
-    if isinstance(output, Message):
-        return list(output.content) if any(map(is_media, output.content)) else output.text()
-    blocks = [output] if is_media(output) else output
-    if are_blocks(blocks) and all(is_media(one) or isinstance(one, TextBlock) for one in blocks):
-        return list(blocks)
-    try:
-        return to_jsonable_python(output, fallback=str, bytes_mode="base64")
-    except (PydanticSerializationError, ValueError, TypeError, RecursionError):
-        return str(output)
+def _is_being_cancelled() -> bool:
+    task = asyncio.current_task()
+    return task is not None and task.cancelling() > 0

@@ -114,12 +114,18 @@ _threads = WorkerThreads()
 async def run_in_thread(function: Callable[..., Any], /, **arguments: Any) -> Any:
     """Call a function in a thread, with the caller's context variables.
 
-    If this is cancelled, the function goes on to its end, and what it returns is not used. If it
-    has not come to its end when the program ends, it ends with it.
+    If this is cancelled, the function goes on to its end, and what it returns is not used; unless
+    it has ended by then. If it has not come to its end when the program ends, it ends with it.
     """
     context = contextvars.copy_context()
-    call = functools.partial(context.run, function, **arguments)
-    return await asyncio.wrap_future(_threads.submit(call))
+    called = _threads.submit(functools.partial(context.run, function, **arguments))
+    try:
+        return await asyncio.wrap_future(called)
+    except asyncio.CancelledError:
+        if not called.done() or called.cancelled():
+            raise
+        # It has ended, and its loop has not heard of it yet: what it has done would be unknown.
+        return called.result()
 
 
 def _forget_parents() -> None:
