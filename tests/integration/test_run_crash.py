@@ -19,6 +19,7 @@ from tenxgraph.core.state import AgentState, Message
 from tenxgraph.storage import create_checkpointer
 
 dsn, kills_wanted, seed = sys.argv[1], int(sys.argv[2]), int(sys.argv[3])
+options = {"redis_url": sys.argv[4]} if sys.argv[4:] else {}
 rolls = random.Random(seed)
 NODES = ["a", "b", "c", "d", "e"]
 
@@ -37,7 +38,7 @@ def build():
     graph.set_entry_point("a")
     for one, other in zip(NODES, NODES[1:]):
         graph.add_edge(one, other)
-    return graph.compile(checkpointer=create_checkpointer(dsn))
+    return graph.compile(checkpointer=create_checkpointer(dsn, **options))
 
 def attempt(config):
     # The question has an id of its own, so a client may send it again and again.
@@ -78,7 +79,8 @@ def check(config):
             os._exit(code)
     assert os.waitpid(child, 0)[1] == 0, config
 
-create_checkpointer(dsn)  # connects nothing, but loads what every child would have to load
+# Connects nothing, but loads what every child would have to load.
+create_checkpointer(dsn, **options)
 started = time.monotonic()
 assert os.waitpid(fork({"thread_id": f"whole-{seed}", "user_id": "u"}), 0)[1] == 0
 span = time.monotonic() - started
@@ -103,7 +105,7 @@ print(kills, threads)
 
 
 @pytest.mark.crash
-@pytest.mark.parametrize("database", ["sqlite", "postgres"])
+@pytest.mark.parametrize("database", ["sqlite", "postgres", "postgres+redis"])
 def test_a_run_killed_at_random_moments_ends_with_every_node_done_once(
     database: str, request: pytest.FixtureRequest, tmp_path: Path
 ) -> None:
@@ -116,6 +118,9 @@ def test_a_run_killed_at_random_moments_ends_with_every_node_done_once(
         )
     else:
         dsn = request.getfixturevalue("postgres_dsn")
-    kills, threads = map(int, programs.run(STORM, dsn, "100", "7", flags=(), timeout=180).split())
+    cached = database.endswith("redis")
+    redis_url = [request.getfixturevalue("redis_server").url()] if cached else []
+    told = programs.run(STORM, dsn, "100", "7", *redis_url, flags=(), timeout=180)
+    kills, threads = map(int, told.split())
     assert kills >= 100
     assert threads >= 5

@@ -21,7 +21,8 @@ from tenxgraph.prebuilt.agent import ReactAgent
 from tenxgraph.storage import create_checkpointer
 from tenxgraph.testing import ScriptedModel
 
-conversations, folder, dsn, kills_wanted, seed = sys.argv[1:]
+conversations, folder, dsn, kills_wanted, seed, redis_url = sys.argv[1:]
+options = {"redis_url": redis_url} if redis_url else {}
 kills_wanted, rolls = int(kills_wanted), random.Random(int(seed))
 LOOKS = ("get_", "list_", "search_", "calculate", "think")
 
@@ -76,7 +77,7 @@ async def replay(recording, thread, checkpointer):
         await app.ainvoke(message, config)
 
 async def work(number, recordings, ready):
-    checkpointer = create_checkpointer(dsn)
+    checkpointer = create_checkpointer(dsn, **options)
     finished = set(noted("finished"))
     os.write(ready, b"!")
     for recording in recordings:
@@ -98,7 +99,7 @@ def child(number, recordings, ready):
 
 async def check(threads, recordings):
     effects, unknown = Counter(noted("effects")), Counter(noted("unknown"))
-    checkpointer = create_checkpointer(dsn)
+    checkpointer = create_checkpointer(dsn, **options)
     calls = 0
     for thread in threads:
         recording = recordings[thread.partition(":")[2]]
@@ -128,10 +129,10 @@ async def check(threads, recordings):
 def main():
     lines = [json.loads(line) for line in Path(conversations).read_text().splitlines()]
     recordings = [Recording(one["conversation"], one["messages"]) for one in lines]
-    create_checkpointer(dsn)  # so that no child has to load what that needs
+    create_checkpointer(dsn, **options)  # so that no child has to load what that needs
     pid = os.fork()
     if not pid:
-        create_checkpointer(dsn).setup()
+        create_checkpointer(dsn, **options).setup()
         os._exit(0)
     assert os.waitpid(pid, 0)[1] == 0
     kills, rounds = 0, 0
@@ -167,18 +168,24 @@ FLAGS = ("-W", "error", "-W", "ignore:This process:DeprecationWarning")
 DATA = programs.ROOT / "examples/data/airline_conversations.jsonl"
 
 
-@pytest.fixture(params=["sqlite", "postgres"])
-def dsn(request: pytest.FixtureRequest, tmp_path: Path) -> str:
+@pytest.fixture(params=["sqlite", "postgres", "postgres+redis"])
+def servers(request: pytest.FixtureRequest, tmp_path: Path) -> tuple[str, str]:
+    """A DSN, and the URL of the Redis in front of it or an empty text."""
     if request.param == "sqlite":
-        return str(tmp_path / "threads.db")
-    return str(request.getfixturevalue("empty_postgres"))
+        return str(tmp_path / "threads.db"), ""
+    dsn: str = request.getfixturevalue("empty_postgres")
+    if request.param == "postgres":
+        return dsn, ""
+    return dsn, request.getfixturevalue("redis_server").url()
 
 
 @pytest.mark.crash
 def test_every_tool_call_of_every_conversation_takes_effect_exactly_once(
-    dsn: str, tmp_path: Path
+    servers: tuple[str, str], tmp_path: Path
 ) -> None:
-    arguments = (str(DATA), str(tmp_path), dsn, "300", "7")
-    told = programs.run(REPLAY, *arguments, flags=FLAGS, timeout=120)
+    dsn, redis_url = servers
+    kills = "100" if redis_url else "300"
+    arguments = (str(DATA), str(tmp_path), dsn, kills, "7", redis_url)
+    told = programs.run(REPLAY, *arguments, flags=FLAGS, timeout=300)
     print(told)
-    assert told.startswith("300 kills, ")
+    assert told.startswith(f"{kills} kills, ")
