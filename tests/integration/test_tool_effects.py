@@ -2,7 +2,11 @@
 
 import asyncio
 import enum
+import shutil
+import sqlite3
 from collections.abc import Callable, Iterator
+from contextlib import closing
+from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -22,6 +26,7 @@ from tenxgraph.core.exceptions import (
 from tenxgraph.core.graph import CompiledGraph, tool, worker_threads
 from tenxgraph.core.state import Message, ToolCall
 from tenxgraph.prebuilt.agent import ReactAgent
+from tenxgraph.storage.checkpointer import SqliteCheckpointer
 from tenxgraph.storage.records import ToolExecution
 
 
@@ -344,3 +349,28 @@ async def test_a_sync_tool_that_has_ended_when_it_is_cancelled_is_recorded(
     result = await app.ainvoke(None, config())
     assert said(result["messages"]) == ["tool: paid", "assistant: done"]
     assert effects == ["paid"]
+
+
+async def test_a_database_that_another_program_has_locked_costs_no_second_effect(
+    tmp_path: Path, sqlite_template: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("tenxgraph.storage.sql.sqlite_engines._BUSY_TIMEOUT_MS", 50)
+    monkeypatch.setattr("tenxgraph.core.graph.ledger._PAUSES", (0,))
+    file = shutil.copy(sqlite_template, tmp_path / "threads.db")
+    checkpointer: Checkpointer = SqliteCheckpointer(file)
+    payment = Payment()
+    with closing(sqlite3.connect(file, isolation_level=None)) as other:
+
+        async def pay() -> str:
+            payment.paid += 1
+            other.execute("BEGIN IMMEDIATE")
+            return "paid"
+
+        app = ReactAgent(calling("pay"), [pay]).compile(checkpointer)
+        with pytest.raises(TransientStorageError):
+            await app.ainvoke("go", config())
+        other.execute("ROLLBACK")
+        result = await app.ainvoke(None, config())
+    assert "tool: paid" in said(result["state"])
+    assert payment.paid == 1
+    await checkpointer.aclose()
