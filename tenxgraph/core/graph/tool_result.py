@@ -45,8 +45,9 @@ def error_text(error: BaseException) -> str:
 def _with_media(value: Any) -> list[Any] | None:
     """Return the blocks of a result that has an image, sound or file, or None."""
     with contextlib.suppress(BaseException):  # a list's own methods may raise anything
-        blocks = list(value.content) if isinstance(value, Message) else value
-        blocks = [blocks] if is_media(blocks) else blocks
+        if isinstance(value, Message):
+            return list(value.content) if any(map(is_media, value.content)) else None
+        blocks = [value] if is_media(value) else value
         if are_blocks(blocks) and any(map(is_media, blocks)) and all(map(_is_shown, blocks)):
             return list(blocks)
     return None
