@@ -5,18 +5,29 @@ import atexit
 import contextlib
 import os
 import threading
-from collections.abc import Coroutine
+from collections.abc import Callable, Coroutine, Iterator
 from concurrent.futures import CancelledError, Future, wait
 from typing import Any, Generic, TypeVar
 
-__all__ = ["PATIENCE", "LoopThread", "loop_thread"]
+__all__ = ["CLOSING_TIMEOUT", "PATIENCE", "LoopThread", "is_blocked", "loop_thread"]
 
 R = TypeVar("R")
 
 PATIENCE = 10.0
 """Seconds that a caller who is interrupted waits until the work has taken note of it."""
 
-_FAREWELL = 2.0
+CLOSING_TIMEOUT = 2.0
+"""Seconds that closing waits at most: for a server, and for the resources of other loops."""
+
+# A resource may need all of `CLOSING_TIMEOUT` before it is closed by force.
+_FAREWELL = CLOSING_TIMEOUT + 1.0
+
+_blocked: set[asyncio.AbstractEventLoop] = set()
+
+
+def is_blocked(loop: asyncio.AbstractEventLoop) -> bool:
+    """Return True if the loop waits inside a sync call, and so cannot do anything else."""
+    return loop in _blocked
 
 
 class LoopThread:
@@ -39,21 +50,22 @@ class LoopThread:
         """Whether this is the very thread that asks."""
         return threading.current_thread() is self._thread
 
-    def run(self, coroutine: Coroutine[Any, Any, R]) -> R:
-        """Run a coroutine and return what it returns or raises.
+    def run(self, function: Callable[[], Coroutine[Any, Any, R]]) -> R:
+        """Call a coroutine function; return what it returns or raises.
 
-        A caller who is interrupted, as by Ctrl-C, takes the coroutine along: it is cancelled, and
-        the caller goes on when it has ended, or after `PATIENCE`.
+        A caller who is interrupted, as by Ctrl-C, takes the call along: it is cancelled, and the
+        caller goes on when it has ended, or after `PATIENCE`.
         """
-        call = _Call(coroutine, self._loop)
-        try:
-            call.begin()
-            return call.ended.result()
-        except BaseException:
-            if not call.ended.done():
-                call.cancel()
-                wait([call.ended], PATIENCE)
-            raise
+        call = _Call(function, self._loop)
+        with _blocking_the_running_loop():
+            try:
+                call.begin()
+                return call.ended.result()
+            except BaseException:
+                if not call.ended.done():
+                    call.cancel()
+                    wait([call.ended], PATIENCE)
+                raise
 
     def _run(self) -> None:
         asyncio.set_event_loop(self._loop)
@@ -74,12 +86,14 @@ class LoopThread:
 
 
 class _Call(Generic[R]):
-    """A coroutine at work on a loop, for a caller in another thread."""
+    """A call at work on a loop, for a caller in another thread."""
 
-    def __init__(self, coroutine: Coroutine[Any, Any, R], loop: asyncio.AbstractEventLoop) -> None:
+    def __init__(
+        self, function: Callable[[], Coroutine[Any, Any, R]], loop: asyncio.AbstractEventLoop
+    ) -> None:
         self.ended: Future[R] = Future()
         """What became of it, known when it is really over, also if it was cancelled."""
-        self._coroutine = coroutine
+        self._function = function
         self._loop = loop
         self._task: asyncio.Task[R] | None = None
 
@@ -90,9 +104,12 @@ class _Call(Generic[R]):
         self._loop.call_soon_threadsafe(self._cancel)
 
     def _begin(self) -> asyncio.Task[R]:
-        self._task = self._loop.create_task(self._coroutine)
+        self._task = self._loop.create_task(self._run())
         self._task.add_done_callback(self._end)
         return self._task
+
+    async def _run(self) -> R:
+        return await self._function()
 
     def _cancel(self) -> None:
         # The caller may have been interrupted before there was anything to cancel.
@@ -107,6 +124,21 @@ class _Call(Generic[R]):
             self.ended.set_exception(error)
 
 
+@contextlib.contextmanager
+def _blocking_the_running_loop() -> Iterator[None]:
+    """Let others know that the loop of this thread, if it runs one, cannot act for a while."""
+    try:
+        loop = asyncio.get_running_loop()
+    except RuntimeError:
+        yield
+        return
+    try:
+        _blocked.add(loop)
+        yield
+    finally:
+        _blocked.discard(loop)
+
+
 _lock = threading.Lock()
 _current: LoopThread | None = None
 
@@ -114,6 +146,9 @@ _current: LoopThread | None = None
 def loop_thread() -> LoopThread:
     """The loop thread of this process."""
     global _current
+    current = _current
+    if current is not None and current.is_alive:
+        return current
     with _lock:
         if _current is None or not _current.is_alive:
             _current = LoopThread()

@@ -209,7 +209,7 @@ def test_what_is_no_redis_is_refused_without_repeating_it() -> None:
 def test_tls_is_taken_from_the_url() -> None:
     async def connection_class(url: str) -> str:
         cache = RedisCache(url)
-        client: Any = await cache._clients.current()
+        client: Any = cache._clients.current()
         name = client.connection_pool.connection_class.__name__
         await cache.close()
         return str(name)

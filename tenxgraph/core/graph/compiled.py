@@ -8,7 +8,7 @@ from contextlib import AsyncExitStack
 from types import TracebackType
 from typing import Any, Generic, Self, cast
 
-from tenxgraph._sync import sync_iterator_twin, sync_twin
+from tenxgraph._sync import closing_twin, sync_iterator_twin, sync_twin
 from tenxgraph.core.graph.chunks import Chunk, Emit
 from tenxgraph.core.graph.ledger import Ledger
 from tenxgraph.core.graph.opening import Input
@@ -234,7 +234,7 @@ class CompiledGraph(Generic[StateT]):
     get_state = sync_twin(aget_state)
     recover = sync_twin(arecover)
     forget_memory = sync_twin(aforget_memory)
-    close = sync_twin(aclose)
+    close = closing_twin(aclose)
 
 
 def _key(settings: Settings) -> tuple[str, str]:

@@ -4,13 +4,13 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from tenxgraph._optional import require
+from tenxgraph._per_loop import PerLoop
 from tenxgraph.core.exceptions import GraphError
 from tenxgraph.core.graph.answer_assembler import AnswerAssembler
 from tenxgraph.core.graph.models import OnToken
 from tenxgraph.core.graph.provider_answer import read_answer, words_of
 from tenxgraph.core.state import Message
 from tenxgraph.core.state.unicode import valid_unicode
-from tenxgraph.storage.store.per_loop import PerLoop
 
 if TYPE_CHECKING:
     from openai import AsyncOpenAI
@@ -84,7 +84,7 @@ class OpenAIModel:
             request["tools"] = list(tools)
         # The client raises for half a surrogate pair, and would do so on every later turn.
         request = valid_unicode(request)
-        response: Any = await self._clients.get().chat.completions.create(**request)
+        response: Any = await self._clients.current().chat.completions.create(**request)
         if self._request.get("stream"):
             return self._read(await self._assembled(response, on_token))
         answer = self._read(response)

@@ -1,15 +1,13 @@
 """Redis clients by URL, one per running event loop; they end with their loop."""
 
-import asyncio
 import logging
-import os
-import threading
-from collections.abc import AsyncGenerator, Callable
+from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING, Any
 from urllib.parse import parse_qs, unquote, urlsplit, urlunsplit
-from weakref import WeakKeyDictionary, WeakSet
+from weakref import WeakMethod, WeakSet
 
 from tenxgraph._optional import require
+from tenxgraph._per_loop import PerLoop
 
 if TYPE_CHECKING:
     from redis.asyncio import Redis, RedisCluster
@@ -95,82 +93,55 @@ class RedisUrl:
         return client
 
 
-class _Held:
-    def __init__(self, client: Any, guard: AsyncGenerator[None, None]) -> None:
-        self.client = client
-        self.guard = guard
-        self.pid = os.getpid()
-
-
-class LoopClients:
+class LoopClients(PerLoop["Redis | RedisCluster"]):
     """The clients of one server, by event loop.
 
     Args:
         url: the server.
         timeout: seconds that a connection or an answer may take.
-        on_reconnect: called when a connection that was lost has been made again.
+        on_reconnect: a method; called when a connection that was lost has been made again.
     """
 
     def __init__(self, url: RedisUrl, timeout: float, on_reconnect: Callable[[], None]) -> None:
-        self._url = url
-        self._timeout = timeout
-        self._on_reconnect = on_reconnect
+        options = _options(timeout, _Greeting(on_reconnect).greet)
+        super().__init__(lambda: url.connect(options), _close_with_sentinels)
+
+
+class _Greeting:
+    """Begins each connection, and reports those that were made again.
+
+    Clients have it, and must not keep alive whoever listens.
+    """
+
+    def __init__(self, on_reconnect: Callable[[], None]) -> None:
+        self._on_reconnect = WeakMethod(on_reconnect)
         self._known: WeakSet[Any] = WeakSet()
-        self._lock = threading.Lock()
-        self._held: WeakKeyDictionary[asyncio.AbstractEventLoop, _Held] = WeakKeyDictionary()
 
-    async def current(self) -> "Redis | RedisCluster":
-        """The client of the running loop; after a fork, the child makes its own."""
-        loop = asyncio.get_running_loop()
-        held = self._held.get(loop)
-        if held is None or held.pid != os.getpid():
-            client = self._url.connect(self._options())
-            held = _Held(client, _close_with_loop(client))
-            with self._lock:
-                self._held[loop] = held
-            await anext(held.guard)
-        return held.client  # type: ignore[no-any-return]
-
-    async def close(self) -> None:
-        """Close the clients of all loops that still run, each on its own loop."""
-        with self._lock:
-            held, self._held = list(self._held.items()), WeakKeyDictionary()
-        here = asyncio.get_running_loop()
-        for loop, one in held:
-            if one.pid != os.getpid():
-                continue
-            if loop is here:
-                await one.guard.aclose()
-            elif loop.is_running():
-                future = asyncio.run_coroutine_threadsafe(one.guard.aclose(), loop)
-                await asyncio.wrap_future(future)
-
-    def _options(self) -> dict[str, Any]:
-        retry = require("redis.asyncio.retry", extra="postgres", wanted_by=_WANTED_BY)
-        backoff = require("redis.backoff", extra="postgres", wanted_by=_WANTED_BY)
-        return {
-            "socket_timeout": self._timeout,
-            "socket_connect_timeout": self._timeout,
-            # Once more, at once: for a connection that the server has closed while it was idle.
-            "retry": retry.Retry(backoff.NoBackoff(), 1),
-            "redis_connect_func": self._greet,
-        }
-
-    async def _greet(self, connection: Any) -> None:
+    async def greet(self, connection: Any) -> None:
+        """Do what a client does on each new connection."""
         await connection.on_connect()
-        if connection in self._known:
-            self._on_reconnect()
+        report = self._on_reconnect()
+        if connection in self._known and report is not None:
+            report()
         self._known.add(connection)
 
 
-async def _close_with_loop(client: Any) -> AsyncGenerator[None, None]:
-    """Wait for the end of the loop, which closes its async generators before it closes itself."""
-    try:
-        yield
-    finally:
-        sentinel = getattr(getattr(client, "connection_pool", None), "sentinel_manager", None)
-        for one in (client, *getattr(sentinel, "sentinels", ())):
-            await _close(one)
+def _options(timeout: float, greet: Callable[[Any], Awaitable[None]]) -> dict[str, Any]:
+    retry = require("redis.asyncio.retry", extra="postgres", wanted_by=_WANTED_BY)
+    backoff = require("redis.backoff", extra="postgres", wanted_by=_WANTED_BY)
+    return {
+        "socket_timeout": timeout,
+        "socket_connect_timeout": timeout,
+        # Once more, at once: for a connection that the server has closed while it was idle.
+        "retry": retry.Retry(backoff.NoBackoff(), 1),
+        "redis_connect_func": greet,
+    }
+
+
+async def _close_with_sentinels(client: Any) -> None:
+    sentinel = getattr(getattr(client, "connection_pool", None), "sentinel_manager", None)
+    for one in (client, *getattr(sentinel, "sentinels", ())):
+        await _close(one)
 
 
 async def _close(client: Any) -> None:

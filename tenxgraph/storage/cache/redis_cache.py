@@ -176,7 +176,7 @@ class RedisCache:
                 while (owed := self._owed.oldest()) is not None and await self._drop(*owed):
                     pass
             if self._client is None:
-                await self._clients.close()
+                await self._clients.aclose()
         finally:
             self._closing = False
 
@@ -209,7 +209,7 @@ class RedisCache:
             return None
         try:
             async with asyncio.timeout(self._timeout):
-                answer = await command(self._client or await self._clients.current())
+                answer = await command(self._client or self._clients.current())
         except Exception as error:  # noqa: BLE001 - whatever it is, it must not break a run
             self.stats.errors += 1
             self._interrupted()

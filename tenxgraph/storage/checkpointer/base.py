@@ -9,7 +9,7 @@ from collections.abc import AsyncIterator, Iterable, Mapping, MutableMapping, Se
 from types import TracebackType
 from typing import Any, Generic, Self
 
-from tenxgraph._sync import sync_iterator_twin, sync_twin
+from tenxgraph._sync import closing_twin, sync_iterator_twin, sync_twin
 from tenxgraph.core.state import Message
 from tenxgraph.core.state.agent_state import StateT
 from tenxgraph.storage.backend import Lease
@@ -340,5 +340,5 @@ class BaseCheckpointer(ABC, Generic[StateT]):
     get_tool_result = sync_twin(aget_tool_result)
     list_tool_results = sync_twin(alist_tool_results)
     put_tool_result = sync_twin(aput_tool_result)
-    close = sync_twin(aclose)
-    release = sync_twin(arelease)
+    close = closing_twin(aclose)
+    release = closing_twin(arelease)

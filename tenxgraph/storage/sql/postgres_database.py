@@ -10,10 +10,11 @@ from sqlalchemy.pool import NullPool
 from sqlalchemy.util import greenlet_spawn
 
 from tenxgraph._optional import require
+from tenxgraph._per_loop import PerLoop
 from tenxgraph.storage.sql import migrate
 from tenxgraph.storage.sql.dsn import PostgresDsn
+from tenxgraph.storage.sql.engine_closing import close_engine
 from tenxgraph.storage.sql.errors import is_connection_lost, translating
-from tenxgraph.storage.sql.loop_engines import LoopEngines
 
 __all__ = ["PostgresDatabase", "PostgresOptions", "engine_for"]
 
@@ -155,11 +156,11 @@ class PostgresDatabase:
         else:
             self.place = source.place
             self._statement_level = not (options.pgbouncer or source.pgbouncer)
-            self._engines = LoopEngines(lambda: engine_for(source, options))
+            self._engines = PerLoop(lambda: engine_for(source, options), close_engine)
 
     async def engine(self) -> AsyncEngine:
         """The engine of the running loop, or the one that was handed in."""
-        return self._engine or await self._engines.current()
+        return self._engine or self._engines.current()
 
     async def read(self, work: Callable[[Connection], T]) -> T:
         """Run queries; once more on a new connection if the server has gone away."""
@@ -203,7 +204,7 @@ class PostgresDatabase:
     async def close(self) -> None:
         """Close what this object made; an engine that was handed in stays open."""
         if self._engine is None:
-            await self._engines.close()
+            await self._engines.aclose()
 
     async def _read(self, work: Callable[[Connection], T]) -> T:
         return await self.once(work)

@@ -2,18 +2,20 @@
 
 import asyncio
 import atexit
+import functools
 import os
 import threading
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
 from typing import TypeVar
 
 from sqlalchemy import Connection
 
+from tenxgraph._per_loop import PerLoop, closing
 from tenxgraph.storage.sql import migrate
+from tenxgraph.storage.sql.engine_closing import close_engine
 from tenxgraph.storage.sql.errors import cannot_open, translating
-from tenxgraph.storage.sql.loop_engines import LoopEngines
 from tenxgraph.storage.sql.sqlite_engines import open_reader, open_writer
 
 __all__ = ["SqliteDatabase"]
@@ -51,9 +53,17 @@ class _Writer:
             with self._connection.begin():
                 return work(self._connection)
 
-    def close(self) -> None:
-        self._thread.submit(self._close).result()
-        self._thread.shutdown()
+    def close(self) -> "Future[None]":
+        """Close the connection after the work that was begun before."""
+        try:
+            closed = self._thread.submit(self._close)
+        except RuntimeError:
+            # The program is at its end: the thread has done all its work, and has ended.
+            self._close()
+            closed = Future()
+            closed.set_result(None)
+        self._thread.shutdown(wait=False)
+        return closed
 
     def _close(self) -> None:
         atexit.unregister(self._close_at_exit)
@@ -87,13 +97,13 @@ class _Writers:
             writer.users += 1
             return writer
 
-    def release(self, path: str, writer: _Writer) -> None:
+    def release(self, path: str, writer: _Writer) -> bool:
+        """Return True if nobody uses the writer any more, so that it is to be closed."""
         with self._lock:
             writer.users -= 1
-            if writer.users:
-                return
-            self._writers.pop((os.getpid(), path), None)
-        writer.close()
+            if not writer.users:
+                self._writers.pop((os.getpid(), path), None)
+            return not writer.users
 
 
 _writers = _Writers()
@@ -120,7 +130,7 @@ class SqliteDatabase:
         self._lock = threading.Lock()
         self._pid = os.getpid()
         self._writer: _Writer | None = None
-        self._readers = LoopEngines(lambda: open_reader(self.path))
+        self._readers = PerLoop(functools.partial(open_reader, self.path), close_engine)
 
     @property
     def schema(self) -> None:
@@ -143,7 +153,7 @@ class SqliteDatabase:
 
     async def _read(self, work: Callable[[Connection], T]) -> T:
         with translating(self.path):
-            engine = await self._readers.current()
+            engine = self._readers.current()
             async with engine.connect() as connection:
                 return await connection.run_sync(work)
 
@@ -156,12 +166,13 @@ class SqliteDatabase:
 
     async def close(self) -> None:
         """Close this object's connections; the writer when its last user closes it."""
-        await self._readers.close()
+        await self._readers.aclose()
         with self._lock:
             writer, self._writer = self._writer, None
-        if writer is not None and self._pid == os.getpid():
-            # Not here: it may be busy, and is waited for.
-            await asyncio.to_thread(self._release, writer)
+        if writer is None or self._pid != os.getpid():
+            return
+        if self.path == MEMORY or _writers.release(self.path, writer):
+            await closing(writer.close())
 
     def _exists(self) -> bool:
         return self.path != MEMORY and os.path.isfile(self.path)
@@ -175,9 +186,3 @@ class SqliteDatabase:
                     _Writer(MEMORY) if self.path == MEMORY else _writers.acquire(self.path)
                 )
             return self._writer
-
-    def _release(self, writer: _Writer) -> None:
-        if self.path == MEMORY:
-            writer.close()
-        else:
-            _writers.release(self.path, writer)

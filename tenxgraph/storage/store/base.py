@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from types import MappingProxyType, TracebackType
 from typing import Any, Self
 
-from tenxgraph._sync import sync_twin
+from tenxgraph._sync import closing_twin, sync_twin
 from tenxgraph.storage.store import writer_thread
 from tenxgraph.storage.store.memory_scope import Config, MemoryScope, Provenance
 from tenxgraph.storage.store.new_record import (
@@ -299,7 +299,7 @@ class BaseStore(ABC):
     delete = sync_twin(adelete)
     forget_memory = sync_twin(aforget_memory)
     flush = sync_twin(aflush)
-    close = sync_twin(aclose)
+    close = closing_twin(aclose)
 
     async def _aown_page(self, scope: MemoryScope, limit: int, cursor: str | None) -> MemoryPage:
         page = await self._apage(scope, limit, cursor)

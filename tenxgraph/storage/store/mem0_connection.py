@@ -10,6 +10,7 @@ from collections.abc import Callable
 from typing import Any, TypeVar
 
 from tenxgraph._optional import require
+from tenxgraph._per_loop import closing
 from tenxgraph.core.exceptions import StoreError
 from tenxgraph.storage.store.pool import started_pool
 
@@ -52,7 +53,11 @@ class Mem0Connection:
 
     async def aclose(self) -> None:
         """Close all that Mem0 has opened. The next work opens it again."""
-        await asyncio.wrap_future(self._threads.submit(self.close_now))
+        try:
+            closed = self._threads.submit(self.close_now)
+        except RuntimeError:  # the program is at its end, where the hook below closes it
+            return
+        await closing(closed)
 
     def close_now(self) -> None:
         """Close all that Mem0 has opened, in this thread."""

@@ -7,10 +7,10 @@ from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 from tenxgraph._optional import require
+from tenxgraph._per_loop import PerLoop
 from tenxgraph.core.exceptions import StoreError, StoreMismatchError
 from tenxgraph.storage.store.embedding.base import BaseEmbedding
 from tenxgraph.storage.store.memory_scope import MemoryScope
-from tenxgraph.storage.store.per_loop import PerLoop
 from tenxgraph.storage.store.qdrant_connection import LocalQdrant, QdrantConnection, RemoteQdrant
 from tenxgraph.storage.store.qdrant_points import filter_of, memory_of, payload_of
 from tenxgraph.storage.store.query import FILTER_FIELDS, Where, matches
@@ -91,7 +91,7 @@ class QdrantStore(VectorStore):
         """
         if self._ready:
             return
-        async with self._setting_up.get():
+        async with self._setting_up.current():
             if not self._ready:
                 await self._prepare()
 

@@ -9,8 +9,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
+from tenxgraph._per_loop import PerLoop, closing
 from tenxgraph.core.exceptions import StoreError
-from tenxgraph.storage.store.per_loop import PerLoop
 from tenxgraph.storage.store.pool import started_pool
 
 if TYPE_CHECKING:
@@ -58,7 +58,7 @@ class RemoteQdrant:
         from qdrant_client.http.exceptions import ApiException
 
         try:
-            return await getattr(self._clients.get(), method)(**arguments)
+            return await getattr(self._clients.current(), method)(**arguments)
         except (QdrantException, ApiException, OSError, ValueError, RuntimeError) as error:
             raise StoreError(f"{self!r} failed at {method}: {_brief(error)}") from error
 
@@ -100,7 +100,11 @@ class LocalQdrant:
 
     async def aclose(self) -> None:
         """Close the client if no other store of this process uses it."""
-        await asyncio.wrap_future(self._worker.submit(lambda: self._worker.leave(self)))
+        try:
+            closed = self._worker.submit(lambda: self._worker.leave(self))
+        except RuntimeError:  # the program is at its end, where the hook below closes it
+            return
+        await closing(closed)
 
     def _call(self, method: str, arguments: dict[str, Any]) -> Any:
         try:
@@ -121,11 +125,26 @@ class _Worker:
         self._location = location
         self._users: weakref.WeakSet[LocalQdrant] = weakref.WeakSet()
         self._client: QdrantClient | None = None
-        self._thread = started_pool(1, "tenxgraph-qdrant")
+        self._clients_of_parents: list[Any] = []
+        self._begin()
 
     def submit(self, job: Callable[[], Any]) -> "Future[Any]":
         """Do a job in the thread, after those before it."""
+        if self._pid != os.getpid():
+            self._begin_as_a_child()
         return self._thread.submit(job)
+
+    def _begin(self) -> None:
+        self._pid = os.getpid()
+        self._thread = started_pool(1, "tenxgraph-qdrant")
+
+    def _begin_as_a_child(self) -> None:
+        """Begin a thread, which a fork does not copy; a folder stays with the parent."""
+        if "path" in self._location and self._client is not None:
+            # Not closed, not even by the garbage collector: that would unlock the folder.
+            self._clients_of_parents.append(self._client)
+            self._client = None
+        self._begin()
 
     def client_for(self, user: LocalQdrant) -> "QdrantClient":
         """The client, which stays open until all its users have left. Only in the thread."""

@@ -4,7 +4,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from typing import Any
 
-from tenxgraph._sync import sync_twin
+from tenxgraph._sync import closing_twin, sync_twin
 
 __all__ = ["BaseEmbedding", "checked_texts"]
 
@@ -50,7 +50,7 @@ class BaseEmbedding(ABC):
 
     embed = sync_twin(aembed)
     embed_batch = sync_twin(aembed_batch)
-    close = sync_twin(aclose)
+    close = closing_twin(aclose)
 
 
 def checked_texts(texts: Sequence[str]) -> None:

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 from tenxgraph._optional import require
+from tenxgraph._per_loop import PerLoop
 from tenxgraph.core.exceptions import StoreError
 from tenxgraph.core.state.unicode import valid_text
 from tenxgraph.storage.store.embedding.base import BaseEmbedding, checked_texts
@@ -16,7 +17,6 @@ from tenxgraph.storage.store.embedding.openai_reply import (
     refuses_base64,
     vectors_of,
 )
-from tenxgraph.storage.store.per_loop import PerLoop
 
 if TYPE_CHECKING:
     from openai import AsyncOpenAI
@@ -169,7 +169,7 @@ class OpenAIEmbedding(BaseEmbedding):
         options: dict[str, Any] = {"encoding_format": encoding_format}
         if self._requested is not None:
             options["dimensions"] = self._requested
-        client = self._clients.get()
+        client = self._clients.current()
         return vectors_of(await client.embeddings.create(model=self._model, input=texts, **options))
 
     def _connect(self) -> "AsyncOpenAI":
