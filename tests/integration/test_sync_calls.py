@@ -49,6 +49,62 @@ LATE = """
     app.invoke("hi")
 """
 
+# Ctrl-C at every line of the way from a sync call to the loop thread, one after the other.
+INTERRUPTED = """
+    import os, sys
+    import tenxgraph
+    from tenxgraph.storage.checkpointer import InMemoryCheckpointer
+    from threads import config, state
+
+    folder = os.path.dirname(tenxgraph.__file__)
+    files = [os.path.join(folder, name) for name in ("_sync.py", "_loop_thread.py")]
+
+    def interrupting(number):
+        left = number
+
+        def trace(frame, event, argument):
+            nonlocal left
+            if frame.f_code.co_filename not in files:
+                return None
+            if event == "line":
+                left -= 1
+                if left == 0:
+                    raise KeyboardInterrupt
+            return trace
+
+        return trace
+
+    def call():
+        checkpointer.get_state(config())
+
+    def iterate():
+        lines = checkpointer.export_thread(config())
+        next(lines)
+        lines.close()
+
+    checkpointer = InMemoryCheckpointer()
+    checkpointer.put_state(config(), state("a"))
+    for function in (call, iterate):
+        function()
+        for number in range(1, 1000):
+            sys.settrace(interrupting(number))
+            try:
+                function()
+            except KeyboardInterrupt:
+                interrupted = number
+            else:
+                break
+            finally:
+                sys.settrace(None)
+            function()
+        assert 10 < interrupted == number - 1, (function, interrupted, number)
+    print("done")
+"""
+
+
+def test_ctrl_c_on_the_way_to_the_loop_thread_leaves_nothing_behind() -> None:
+    assert programs.run(INTERRUPTED, timeout=120) == "done\n"
+
 
 def test_what_ends_a_process_ends_the_call_and_not_the_calls_after_it() -> None:
     assert programs.run(LEAVES, timeout=20) == "left with 3\ncompleted\n"
