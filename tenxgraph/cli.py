@@ -62,8 +62,23 @@ def _parser() -> argparse.ArgumentParser:
             workers = "processes that serve"
             command.add_argument("--workers", type=_from(1, 1000), default=1, help=workers)
             grace = "seconds that requests have to end in when the server is told to"
-            command.add_argument("--grace", type=_from(0, 3600), default=30, help=grace)
+            command.add_argument("--grace", type=_from(0, 3600), default=15, help=grace)
+            _add_log_options(command)
     return parser
+
+
+def _add_log_options(command: argparse.ArgumentParser) -> None:
+    levels = ["debug", "info", "warning", "error"]
+    command.add_argument("--log-level", choices=levels, default="info", help="what is logged")
+    command.add_argument(
+        "--log-format", choices=["text", "json"], default="text", help="how it is written"
+    )
+    command.add_argument(
+        "--access-log",
+        action=argparse.BooleanOptionalAction,
+        default=True,
+        help="log each request, without its query string",
+    )
 
 
 def _settings(told: argparse.Namespace) -> "ServerSettings":
@@ -81,18 +96,26 @@ def _serve(settings: "ServerSettings", told: argparse.Namespace) -> int:
 
     from tenxgraph.server import SettingsError, load_app
     from tenxgraph.server.app import CONFIG_VARIABLE
+    from tenxgraph.server.logs import log_config
 
     if told.workers > 1 and told.agent is not None:
         raise SettingsError(f"Several workers need a {_FILE_NAME}: each of them reads it.")
     # Before any worker is started: one that cannot load it would be started again for ever.
     app = load_app(settings)
     _refuse_unready(app.state.deployment.graph, told.workers)
-    where = {"host": told.host, "port": told.port, "timeout_graceful_shutdown": told.grace}
+    options = {
+        "host": told.host,
+        "port": told.port,
+        "timeout_graceful_shutdown": told.grace,
+        "log_config": log_config(told.log_level, told.log_format, access_log=told.access_log),
+        # The application writes its own, which has no query strings.
+        "access_log": False,
+    }
     if told.workers == 1:
-        uvicorn.run(app, **where)
+        uvicorn.run(app, **options)
         return 0
     os.environ[CONFIG_VARIABLE] = str(Path(told.config or _FILE_NAME).resolve())
-    uvicorn.run("tenxgraph.server:load_app", factory=True, workers=told.workers, **where)
+    uvicorn.run("tenxgraph.server:load_app", factory=True, workers=told.workers, **options)
     return 0
 
 

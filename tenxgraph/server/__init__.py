@@ -7,7 +7,7 @@ try:
     from tenxgraph.server.app import create_app, load_app
     from tenxgraph.server.auth import AuthBackend, AuthUnavailableError, JWTAuth, User
     from tenxgraph.server.authorization import Authorization
-    from tenxgraph.server.settings import RunLimits, ServerSettings, SettingsError
+    from tenxgraph.server.settings import RequestLimits, RunLimits, ServerSettings, SettingsError
 except ModuleNotFoundError as error:
     if (error.name or "").split(".")[0] not in ("fastapi", "starlette"):
         raise
@@ -19,6 +19,7 @@ __all__ = [
     "AuthUnavailableError",
     "Authorization",
     "JWTAuth",
+    "RequestLimits",
     "RunLimits",
     "ServerSettings",
     "SettingsError",

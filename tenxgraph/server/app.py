@@ -19,22 +19,30 @@ from tenxgraph.server.auth import auth_backend
 from tenxgraph.server.authorization import authorization as policy
 from tenxgraph.server.body_limit import BodyLimit
 from tenxgraph.server.deployment import Deployment
-from tenxgraph.server.problems import Problem, answer
+from tenxgraph.server.docs_page import docs_router
+from tenxgraph.server.head_requests import HeadAsGet
+from tenxgraph.server.host_check import HostCheck
+from tenxgraph.server.openapi import PROBLEMS, document
+from tenxgraph.server.problems import answer
 from tenxgraph.server.references import load_graph, prepare_imports
-from tenxgraph.server.settings import FILE_NAME, MOST_BYTES, RunLimits, ServerSettings
+from tenxgraph.server.request_context import RequestContext
+from tenxgraph.server.settings import (
+    FILE_NAME,
+    MOST_BYTES,
+    RequestLimits,
+    RunLimits,
+    ServerSettings,
+)
+from tenxgraph.server.shutdown import AnswerOnShutdown, close_in_time
 
 __all__ = ["CONFIG_VARIABLE", "create_app", "load_app"]
 
 CONFIG_VARIABLE = "TENXGRAPH_CONFIG"
 """The environment variable that names the file for `load_app`."""
 
-_PROBLEM: dict[str, Any] = {
-    "description": "What has gone wrong.",
-    "content": {"application/problem+json": {"schema": Problem.model_json_schema()}},
-}
-_PROBLEMS: dict[int | str, dict[str, Any]] = {
-    str(status): _PROBLEM for status in (401, 403, 404, 409, 413, 422, 500, 503)
-}
+# Seconds that closing the graph may take. With the default of `--grace`, a server has ended before
+# the 30 seconds are over that Docker and Kubernetes wait for.
+_CLOSING_SECONDS = 13.0
 
 
 def create_app(
@@ -43,7 +51,9 @@ def create_app(
     auth: str | Callable[..., Any] | None = None,
     authorization: str | Callable[..., Any] = "ownership",
     limits: RunLimits | None = None,
+    request_limits: RequestLimits | None = None,
     cors: Iterable[str] = (),
+    allowed_hosts: Iterable[str] | None = None,
     max_body_bytes: int = MOST_BYTES,
 ) -> FastAPI:
     """An ASGI application that serves a graph; it can be mounted in another one.
@@ -53,7 +63,9 @@ def create_app(
         auth: see `ServerSettings`, or the backend itself.
         authorization: see `ServerSettings`, or the authorization itself.
         limits: what runs may take.
+        request_limits: how many messages, parts and values a request may have.
         cors: origins of web pages that may call the server.
+        allowed_hosts: see `ServerSettings`.
         max_body_bytes: how large a request may be.
 
     Raises:
@@ -65,31 +77,44 @@ def create_app(
         try:
             yield
         finally:
-            await graph.aclose()
+            await close_in_time(graph.aclose, _CLOSING_SECONDS)
 
     app = FastAPI(
         title="tenxgraph",
         version=__version__,
         lifespan=lifespan,
         redirect_slashes=False,
-        responses=_PROBLEMS,
+        responses=PROBLEMS,
+        docs_url=None,
+        redoc_url=None,
         generate_unique_id_function=_named,
         # For the documentation: who calls is found out before this is looked at.
         dependencies=[Security(HTTPBearer(auto_error=False))] if auth == "jwt" else [],
     )
     app.state.deployment = Deployment(
-        graph, auth_backend(auth), policy(authorization), limits or RunLimits()
+        graph,
+        auth_backend(auth),
+        policy(authorization),
+        limits or RunLimits(),
+        request_limits or RequestLimits(),
     )
+    # The last one added is the first one to see a request.
+    app.add_middleware(HeadAsGet)
     app.add_middleware(BodyLimit, most=max_body_bytes)
     origins = list(cors)
     if origins:
         app.add_middleware(
             CORSMiddleware, allow_origins=origins, allow_methods=["*"], allow_headers=["*"]
         )
+    app.add_middleware(HostCheck, allowed=allowed_hosts)
+    app.add_middleware(AnswerOnShutdown)
+    app.add_middleware(RequestContext)
     for kind in (StarletteHTTPException, RequestValidationError):
         app.add_exception_handler(kind, _answered)
     for routes in (health_routes, graph_routes, thread_routes, store_routes):
         app.include_router(routes.router)
+    app.include_router(docs_router())
+    app.openapi = lambda: document(app)  # type: ignore[method-assign]
     return app
 
 
@@ -110,7 +135,9 @@ def load_app(settings: ServerSettings | None = None) -> FastAPI:
         auth=settings.auth,
         authorization=settings.authorization,
         limits=settings.limits,
+        request_limits=settings.request_limits,
         cors=settings.cors,
+        allowed_hosts=settings.allowed_hosts,
         max_body_bytes=settings.max_body_bytes,
     )
 

@@ -27,6 +27,8 @@ __all__ = [
 logger = logging.getLogger("tenxgraph.server")
 
 _LONGEST_ID = 255
+# A token that is good for longer after its end makes that end meaningless.
+_MOST_LEEWAY = 300
 
 
 class AuthUnavailableError(Exception):
@@ -76,6 +78,7 @@ class JWTAuth:
         algorithms: those that are accepted.
         audience: what the `aud` claim must be, or hold.
         issuer: what the `iss` claim must be.
+        leeway: seconds that the clock of whoever issued the token may differ from this one.
 
     Raises:
         SettingsError: there is neither a key nor a place where keys are, or there are both; or the
@@ -91,6 +94,7 @@ class JWTAuth:
         algorithms: tuple[str, ...] = ("HS256",),
         audience: str | None = None,
         issuer: str | None = None,
+        leeway: float = 5.0,
     ) -> None:
         try:
             import jwt
@@ -102,12 +106,16 @@ class JWTAuth:
         self._algorithms = list(algorithms)
         self._audience = audience
         self._issuer = issuer
+        if not 0 <= leeway <= _MOST_LEEWAY:
+            message = f"JWT_LEEWAY must be from 0 to {_MOST_LEEWAY} seconds, not {leeway:g}."
+            raise SettingsError(message)
+        self._leeway = leeway
         self._check(key, jwks_url)
         self._keys = None if jwks_url is None else jwt.PyJWKClient(jwks_url)
 
     @classmethod
     def from_environment(cls) -> "JWTAuth":
-        """Read JWT_SECRET_KEY or JWT_JWKS_URL, JWT_ALGORITHM, JWT_AUDIENCE and JWT_ISSUER."""
+        """Read the variables of the environment that begin with `JWT_`."""
         told = os.environ.get
         return cls(
             told("JWT_SECRET_KEY") or None,
@@ -115,6 +123,7 @@ class JWTAuth:
             algorithms=tuple((told("JWT_ALGORITHM") or "HS256").replace(" ", "").split(",")),
             audience=told("JWT_AUDIENCE") or None,
             issuer=told("JWT_ISSUER") or None,
+            leeway=_seconds(told("JWT_LEEWAY") or "5"),
         )
 
     def __call__(self, request: HTTPConnection) -> User | None:
@@ -130,6 +139,7 @@ class JWTAuth:
                 options={"require": ["exp", "sub"], "verify_aud": self._audience is not None},
                 audience=self._audience,
                 issuer=self._issuer,
+                leeway=self._leeway,
             )
         except self._jwt.PyJWKClientConnectionError as error:
             raise AuthUnavailableError(f"The published keys are out of reach: {error}") from error
@@ -207,6 +217,14 @@ async def identified(backend: Callable[..., Any], request: HTTPConnection) -> Us
     if user.user_id.strip() and not _is_user_id(user.user_id):
         raise TypeError(f"The auth backend returned a user id that is none: {user.user_id[:80]!r}.")
     return user if user.user_id.strip() else None
+
+
+def _seconds(text: str) -> float:
+    try:
+        return float(text)
+    except ValueError:
+        message = f"JWT_LEEWAY must be a number of seconds, not {text!r}."
+        raise SettingsError(message) from None
 
 
 def _is_user_id(text: str) -> bool:

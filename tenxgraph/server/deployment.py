@@ -14,10 +14,16 @@ from tenxgraph.core.graph import CompiledGraph
 from tenxgraph.server.auth import User, call, identified
 from tenxgraph.server.authorization import Action, Caller
 from tenxgraph.server.problems import answer
-from tenxgraph.server.settings import RunLimits
+from tenxgraph.server.request_body import JsonRequest, is_json
+from tenxgraph.server.run_slots import RunSlots
+from tenxgraph.server.settings import RequestLimits, RunLimits
 from tenxgraph.storage.store import BaseStore
 
 __all__ = ["Deployed", "Deployment", "Gate", "Gated", "Guarded"]
+
+
+_WITH_BODY = ("POST", "PUT", "PATCH")
+_SEND_JSON = "Send a JSON object, with the header `content-type: application/json`."
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,7 +34,14 @@ class Deployment:
     auth: Callable[..., Any]
     authorization: Callable[..., Any]
     limits: RunLimits
+    request_limits: RequestLimits = field(default_factory=RequestLimits)
+    slots: RunSlots = field(init=False)
     _going_on: set[asyncio.Task[Any]] = field(default_factory=set)
+
+    def __post_init__(self) -> None:
+        """Make the slots that the limits allow."""
+        slots = RunSlots(self.limits.max_runs, self.limits.max_runs_per_user)
+        object.__setattr__(self, "slots", slots)  # the way of a frozen dataclass
 
     def begin(self, work: Coroutine[Any, Any, Any]) -> asyncio.Task[Any]:
         """Do work that may outlive the request that asked for it."""
@@ -50,9 +63,10 @@ class Deployment:
 
 
 class Guarded(APIRoute):
-    """A route for those who are known, and whose errors are problems.
+    """A route for known callers, whose errors are problems.
 
-    Who calls is found out before the body is read: strangers are not listened to.
+    The caller is identified before the body is read. A POST without a JSON body is refused: a web
+    page of somebody else can send a form or plain text here, but JSON only with permission (CORS).
     """
 
     def get_route_handler(self) -> Callable[[Request], Coroutine[Any, Any, Response]]:
@@ -62,7 +76,9 @@ class Guarded(APIRoute):
         async def guarded(request: Request) -> Response:
             try:
                 request.state.user = await _user(request)
-                return await handle(request)
+                if request.method in _WITH_BODY and not is_json(_content_type(request)):
+                    raise HTTPException(415, _SEND_JSON)
+                return await handle(_within_limits(request))
             except (StarletteHTTPException, RequestValidationError):
                 raise
             except Exception as error:  # noqa: BLE001 - whatever it is, it is answered
@@ -90,6 +106,16 @@ class Gate:
         if reach not in ("owner", "none"):
             raise TypeError(f"The authorization returned {reach!r}: no 'owner', 'none' or False.")
         return Caller(self._user.user_id, reach, self._user.claims)
+
+
+def _content_type(request: Request) -> str:
+    return request.headers.get("content-type", "")
+
+
+def _within_limits(request: Request) -> Request:
+    limited = JsonRequest(request.scope, request.receive)
+    limited.limits = _deployed(request).request_limits
+    return limited
 
 
 async def _user(request: Request) -> User:

@@ -18,25 +18,33 @@ _MOST_BYTES = 8 * 2**20
 # come at once.
 _PATIENCE = 2.0
 _BURST = 8
-_TOO_SLOW = b'event: error\ndata: {"code":"too_slow","detail":"More happened than was read."}\n\n'
+# Seconds that a run has to stop in when the server ends, so that its last events are still sent.
+_LAST_SECONDS = 3.0
 
 
 class Events:
     """Events on their way to a reader, who may be slow, or gone.
 
     Args:
+        ids: the thread and the run, for the last event.
         on_overflow: called when more waits than is kept for a reader, who takes nothing: who is
             told so and dropped then.
         most_bytes: how much that is.
     """
 
-    def __init__(self, on_overflow: Callable[[], None], most_bytes: int = _MOST_BYTES) -> None:
+    def __init__(
+        self,
+        ids: Mapping[str, str],
+        on_overflow: Callable[[], None],
+        most_bytes: int = _MOST_BYTES,
+    ) -> None:
+        self._ids = ids
         self._loop = asyncio.get_running_loop()
         self._home = threading.get_ident()
         self._queue: asyncio.Queue[bytes | None] = asyncio.Queue()
         self._waiting = 0
         self._most = most_bytes
-        self._taken_at = self._loop.time()
+        self._taken_at: float | None = None
         self._on_overflow = on_overflow
         self._open = True
 
@@ -44,7 +52,7 @@ class Events:
         """Tell of an event; from any thread, and without waiting."""
         if not self._open:
             return
-        event = b"event: %b\ndata: %b\n\n" % (name.encode(), to_bytes(data))
+        event = _as_bytes(name, data)
         if threading.get_ident() == self._home:
             self._put(event)
         else:
@@ -74,19 +82,34 @@ class Events:
         if not self._open:
             return
         if self._waiting == 0:
-            self._taken_at = self._loop.time()  # a reader who has all is not slow
+            # A reader who has all is not slow, nor is one who had no turn since.
+            self._taken_at = None
+            self._loop.call_soon(self._start_waiting)
         if self._is_too_much():
             self.drop()
-            self._queue.put_nowait(_TOO_SLOW)
+            self._queue.put_nowait(_as_bytes("error", self._too_slow()))
             self.end()
             self._on_overflow()
             return
         self._waiting += len(event)
         self._queue.put_nowait(event)
 
+    def _start_waiting(self) -> None:
+        if self._taken_at is None:
+            self._taken_at = self._loop.time()
+
+    def stopped(self) -> bytes:
+        """The last event of a run that was stopped."""
+        return _as_bytes("end", {**self._ids, "status": "stopped"})
+
+    def _too_slow(self) -> dict[str, Any]:
+        told = {"title": "Too slow", "status": 408, "code": "too_slow"}
+        return {**told, "detail": "More happened than was read.", **self._ids}
+
     def _is_too_much(self) -> bool:
         """Whether more waits than there should, and not only since a moment ago."""
-        silent = self._loop.time() - self._taken_at > _PATIENCE
+        taken_at = self._taken_at
+        silent = taken_at is not None and self._loop.time() - taken_at > _PATIENCE
         return self._waiting > (self._most if silent else self._most * _BURST)
 
 
@@ -96,21 +119,30 @@ class EventStream(Response):
     Args:
         events: what is sent.
         on_end: called when the last one was sent, or the reader has gone.
+        on_shutdown: called when the server ends: stops the run, whose last events are still sent.
     """
 
-    def __init__(self, events: Events, on_end: Callable[[], None]) -> None:
+    def __init__(
+        self, events: Events, on_end: Callable[[], None], on_shutdown: Callable[[], None]
+    ) -> None:
         headers = {"Cache-Control": "no-cache", "X-Accel-Buffering": "no"}
         super().__init__(media_type="text/event-stream", headers=headers)
         del self.headers["content-length"]
         self._events = events
         self._on_end = on_end
+        self._on_shutdown = on_shutdown
 
     async def __call__(self, _scope: Scope, receive: Receive, send: Send) -> None:
         """Answer a request."""
         # Here, and not in a generator that somebody else may leave lying about half read.
-        parts = {asyncio.ensure_future(self._send(send)), asyncio.ensure_future(_left(receive))}
+        sending = asyncio.ensure_future(self._send(send))
+        parts = {sending, asyncio.ensure_future(_left(receive))}
         try:
             await asyncio.wait(parts, return_when=asyncio.FIRST_COMPLETED)
+        except asyncio.CancelledError:
+            # The server ends. A stream that is cut without an `end` looks like a lost connection.
+            await self._end_early(sending, send)
+            raise
         finally:
             self._events.drop()
             self._on_end()
@@ -118,12 +150,30 @@ class EventStream(Response):
                 part.cancel()
             await asyncio.gather(*parts, return_exceptions=True)
 
+    async def _end_early(self, sending: "asyncio.Task[None]", send: Send) -> None:
+        self._on_shutdown()
+        await asyncio.wait({sending}, timeout=_LAST_SECONDS)
+        if sending.done():
+            return
+        sending.cancel()
+        await asyncio.wait({sending})
+        await send(_body(self._events.stopped()))
+        await send(_body(b"", more=False))
+
     async def _send(self, send: Send) -> None:
         start = {"type": "http.response.start", "status": 200, "headers": self.raw_headers}
         await send(start)
         while (event := await self._events.get()) is not None:
-            await send({"type": "http.response.body", "body": event, "more_body": True})
-        await send({"type": "http.response.body", "body": b"", "more_body": False})
+            await send(_body(event))
+        await send(_body(b"", more=False))
+
+
+def _body(data: bytes, *, more: bool = True) -> dict[str, Any]:
+    return {"type": "http.response.body", "body": data, "more_body": more}
+
+
+def _as_bytes(name: str, data: Mapping[str, Any]) -> bytes:
+    return b"event: %b\ndata: %b\n\n" % (name.encode(), to_bytes(data))
 
 
 async def _left(receive: Receive) -> None:

@@ -4,9 +4,7 @@ from typing import Annotated, Any
 
 from pydantic import AfterValidator, BeforeValidator, Field
 
-__all__ = ["Id", "Object", "Text", "ThreadId", "shallow"]
-
-_DEEPEST = 50
+__all__ = ["Id", "MessageId", "Object", "Text", "ThreadId"]
 
 
 def _as_text(value: Any) -> Any:
@@ -14,7 +12,7 @@ def _as_text(value: Any) -> Any:
 
 
 def _unicode(value: Any) -> Any:
-    """What can be written as UTF-8, everywhere in it; half a surrogate pair cannot."""
+    """Refuse what cannot be written as UTF-8, such as half a surrogate pair."""
     if isinstance(value, str):
         try:
             value.encode()
@@ -29,24 +27,27 @@ def _unicode(value: Any) -> Any:
     return value
 
 
-def shallow(value: Any, depth: int = 0) -> Any:
-    """What is not nested deeper than anything that reads or writes it could follow."""
-    if depth > _DEEPEST:
-        raise ValueError(f"is nested more than {_DEEPEST} deep")
-    items = value.values() if isinstance(value, dict) else value if isinstance(value, list) else ()
-    for item in items:
-        shallow(item, depth + 1)
-    return value
-
-
 def _not_blank(value: str) -> str:
     if not value.strip():
         raise ValueError("must not be blank")
     return value
 
 
+def _not_dots(value: str) -> str:
+    # Clients resolve these two in a URL before they send it: nobody could read or delete it.
+    if value in (".", ".."):
+        raise ValueError("must not be `.` or `..`")
+    return value
+
+
+def _no_slash(value: str) -> str:
+    if "/" in value or value in (".", ".."):
+        raise ValueError("must not contain a `/`, and not be `.` or `..`")
+    return value
+
+
 Text = Annotated[str, AfterValidator(_unicode)]
-Object = Annotated[dict[str, Any], AfterValidator(shallow), AfterValidator(_unicode)]
+Object = Annotated[dict[str, Any], AfterValidator(_unicode)]
 Id = Annotated[
     str,
     BeforeValidator(_as_text),
@@ -54,13 +55,7 @@ Id = Annotated[
     AfterValidator(_unicode),
     AfterValidator(_not_blank),
 ]
-
-
-def _one_part_of_a_path(value: str) -> str:
-    if "/" in value or value in (".", ".."):
-        raise ValueError("must not contain a `/`, and not be `.` or `..`")
-    return value
-
-
-ThreadId = Annotated[Id, AfterValidator(_one_part_of_a_path)]
+MessageId = Annotated[Id, AfterValidator(_not_dots)]
+"""The id of a message: text of 1 to 255 characters, not `.` or `..`."""
+ThreadId = Annotated[Id, AfterValidator(_no_slash)]
 """The id of a thread: text of 1 to 255 characters without `/`; a number is its text."""

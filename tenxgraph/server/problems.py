@@ -28,8 +28,17 @@ from tenxgraph.core.exceptions import (
 )
 from tenxgraph.server.auth import AuthUnavailableError
 from tenxgraph.server.json_text import Answer
+from tenxgraph.server.request_context import current_ids
 
-__all__ = ["BadInputError", "Problem", "answer", "missing", "of_clients", "problem"]
+__all__ = [
+    "BadInputError",
+    "Problem",
+    "TooManyRunsError",
+    "answer",
+    "missing",
+    "of_clients",
+    "problem",
+]
 
 logger = logging.getLogger("tenxgraph.server")
 
@@ -48,11 +57,19 @@ _HTTP_CODES = {
     405: "method_not_allowed",
     409: "thread_exists",
     413: "too_large",
+    415: "unsupported_media_type",
+    422: "bad_input",
+    503: "shutting_down",
 }
+_MAY_BE_REPEATED = (429, 503)
 
 
 class BadInputError(Exception):
     """The request asks for what cannot be."""
+
+
+class TooManyRunsError(Exception):
+    """A user, or the process, has as many runs as it may have at the same time."""
 
 
 class Problem(BaseModel):
@@ -64,6 +81,7 @@ class Problem(BaseModel):
         code: a short, stable name for the cause, for programs.
         detail: what it was, for people.
         error_id: under what the server's log has it, where it went wrong inside.
+        request_id: the request, as the log names it.
         thread_id: the thread of the run that it happened to.
         run_id: that run.
     """
@@ -73,6 +91,7 @@ class Problem(BaseModel):
     code: str
     detail: str
     error_id: str | None = None
+    request_id: str | None = None
     thread_id: str | None = None
     run_id: str | None = None
 
@@ -80,6 +99,7 @@ class Problem(BaseModel):
 _KNOWN: tuple[tuple[type[Exception], int, str, str | None], ...] = (
     (BadInputError, 422, "bad_input", None),
     (InputError, 422, "bad_input", None),
+    (TooManyRunsError, 429, "too_many_runs", None),
     (
         RunInProgressError,
         409,
@@ -143,11 +163,11 @@ def problem(error: Exception) -> Problem:
     return _problem(status, code, words or str(error), error_id)
 
 
-def answer(error: Exception, **ids: str) -> Answer:
-    """The answer to a request that came to this; `ids` are those of the run it happened to."""
-    told = problem(error).model_copy(update=ids)
+def answer(error: Exception) -> Answer:
+    """Return the answer to a request that came to an error."""
+    told = problem(error)
     headers = dict(getattr(error, "headers", None) or {})
-    if told.status == 503:
+    if told.status in _MAY_BE_REPEATED:
         headers["Retry-After"] = "1"
     body = told.model_dump(exclude_none=True)
     return Answer(body, told.status, headers, media_type="application/problem+json")
@@ -155,7 +175,14 @@ def answer(error: Exception, **ids: str) -> Answer:
 
 def _problem(status: int, code: str, detail: str, error_id: str | None = None) -> Problem:
     title = HTTPStatus(status).phrase
-    return Problem(title=title, status=status, code=code, detail=detail, error_id=error_id)
+    return Problem(
+        title=title,
+        status=status,
+        code=code,
+        detail=detail,
+        error_id=error_id,
+        **current_ids(),
+    )
 
 
 def _said_of(error: RequestValidationError) -> str:

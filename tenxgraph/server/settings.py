@@ -7,7 +7,14 @@ from typing import Annotated, Any, Self
 
 from pydantic import BaseModel, ConfigDict, Field, PrivateAttr, StringConstraints, ValidationError
 
-__all__ = ["FILE_NAME", "MOST_BYTES", "RunLimits", "ServerSettings", "SettingsError"]
+__all__ = [
+    "FILE_NAME",
+    "MOST_BYTES",
+    "RequestLimits",
+    "RunLimits",
+    "ServerSettings",
+    "SettingsError",
+]
 
 FILE_NAME = "10xgraph.json"
 MOST_BYTES = 4 * 2**20
@@ -24,7 +31,16 @@ class SettingsError(ValueError):
 
 
 class RunLimits(BaseModel):
-    """What runs may take. A client may ask for less, and never for more."""
+    """Limits of runs. A client may ask for less of the first three, and never for more.
+
+    Attributes:
+        recursion_limit: steps of a run.
+        node_timeout: seconds of one node.
+        tool_timeout: seconds of one tool call.
+        lease_timeout: seconds after which a silent process is taken for dead.
+        max_runs: runs at the same time in one process; one more is answered with 429.
+        max_runs_per_user: the same for one user.
+    """
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
@@ -32,6 +48,30 @@ class RunLimits(BaseModel):
     node_timeout: Seconds = 900.0
     tool_timeout: Seconds = 300.0
     lease_timeout: Seconds = 30.0
+    max_runs: int = Field(default=500, ge=1)
+    max_runs_per_user: int = Field(default=100, ge=1)
+
+    def of_one_run(self) -> dict[str, float]:
+        """Return the limits that a single run gets in its config."""
+        return self.model_dump(exclude={"max_runs", "max_runs_per_user"})
+
+
+class RequestLimits(BaseModel):
+    """Size limits of a request body, checked before any message is built.
+
+    Attributes:
+        max_messages: messages in `messages`.
+        max_parts: content parts of all these messages together.
+        max_values: JSON values in the body: texts, numbers, lists, objects.
+        max_depth: levels of nested lists and objects.
+    """
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    max_messages: int = Field(default=1000, ge=1)
+    max_parts: int = Field(default=2000, ge=1)
+    max_values: int = Field(default=100_000, ge=100)
+    max_depth: int = Field(default=50, ge=5, le=100)
 
 
 class ServerSettings(BaseModel):
@@ -50,7 +90,12 @@ class ServerSettings(BaseModel):
         authorization: what a caller may do: `"ownership"` (each has threads of their own),
             `"allow_all"` (threads are shared), or `module:attribute` of an `Authorization`.
         limits: what runs may take.
+        request_limits: how many messages, parts and values a request may have.
         cors: origins of web pages that may call the server.
+        allowed_hosts: names that requests may have in their `Host` header, such as
+            `chat.example.com` or `*.example.com`; `*` allows all. By default, a connection to a
+            loopback address must name this machine (`localhost` or a loopback address), and other
+            connections may name any host.
         max_body_bytes: how large a request may be.
     """
 
@@ -63,7 +108,9 @@ class ServerSettings(BaseModel):
     auth: str | None = None
     authorization: str = "ownership"
     limits: RunLimits = RunLimits()
+    request_limits: RequestLimits = RequestLimits()
     cors: tuple[str, ...] = ()
+    allowed_hosts: tuple[Annotated[str, Field(min_length=1)], ...] | None = None
     max_body_bytes: int = Field(default=MOST_BYTES, ge=1024)
     _folder: Path = PrivateAttr(default_factory=Path.cwd)
 

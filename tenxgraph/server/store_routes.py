@@ -5,9 +5,11 @@ from typing import Annotated, Any
 from fastapi import APIRouter, Query, Response
 
 from tenxgraph.server.deployment import Deployed, Gated, Guarded
+from tenxgraph.server.fields import Id
 from tenxgraph.server.json_text import Answer
 from tenxgraph.server.problems import missing, of_clients
 from tenxgraph.server.wire import (
+    ForgetRequest,
     Forgotten,
     MemoryFields,
     MemoryPage,
@@ -60,7 +62,7 @@ async def list_memories(
 
 
 @router.get("/memories/{memory_id}", response_model=dict[str, Any])
-async def get_memory(memory_id: str, deployment: Deployed, gate: Gated) -> Response:
+async def get_memory(memory_id: Id, deployment: Deployed, gate: Gated) -> Response:
     """One memory, with where it was learnt."""
     caller = await gate.admit("store:read", memory_id)
     found = await deployment.store().aget({"user_id": caller.user_id}, memory_id)
@@ -71,7 +73,7 @@ async def get_memory(memory_id: str, deployment: Deployed, gate: Gated) -> Respo
 
 @router.patch("/memories/{memory_id}", status_code=204)
 async def update_memory(
-    memory_id: str, memory: MemoryUpdate, deployment: Deployed, gate: Gated
+    memory_id: Id, memory: MemoryUpdate, deployment: Deployed, gate: Gated
 ) -> None:
     """Give a memory a new content."""
     caller = await gate.admit("store:write", memory_id)
@@ -83,7 +85,7 @@ async def update_memory(
 
 
 @router.delete("/memories/{memory_id}", status_code=204)
-async def delete_memory(memory_id: str, deployment: Deployed, gate: Gated) -> None:
+async def delete_memory(memory_id: Id, deployment: Deployed, gate: Gated) -> None:
     """Delete a memory."""
     caller = await gate.admit("store:delete", memory_id)
     if not await deployment.store().adelete({"user_id": caller.user_id}, memory_id):
@@ -91,7 +93,7 @@ async def delete_memory(memory_id: str, deployment: Deployed, gate: Gated) -> No
 
 
 @router.post("/forget", response_model=Forgotten)
-async def forget_memories(deployment: Deployed, gate: Gated) -> Response:
+async def forget_memories(_request: ForgetRequest, deployment: Deployed, gate: Gated) -> Response:
     """Delete everything that is remembered of the caller, and take back what is only promised."""
     caller = await gate.admit("store:delete")
     deployment.store()

@@ -9,7 +9,7 @@ from fastapi import APIRouter, Query, Response
 from tenxgraph.core.state import Message
 from tenxgraph.server.authorization import Caller
 from tenxgraph.server.deployment import Deployed, Deployment, Gated, Guarded
-from tenxgraph.server.fields import ThreadId
+from tenxgraph.server.fields import Id, ThreadId
 from tenxgraph.server.json_text import Answer
 from tenxgraph.server.problems import BadInputError, missing, of_clients
 from tenxgraph.server.wire import (
@@ -131,18 +131,18 @@ async def list_messages(
     return Answer({"items": page, "cursor": page.cursor if more else None})
 
 
-@router.get("/{thread_id}/messages/{message_id}", response_model=Message)
+@router.get("/{thread_id}/messages/{message_id:path}", response_model=Message)
 async def get_message(
-    thread_id: ThreadId, message_id: str, deployment: Deployed, gate: Gated
+    thread_id: ThreadId, message_id: Id, deployment: Deployed, gate: Gated
 ) -> Response:
     """One message, as it was last written."""
     caller = await gate.admit("threads:read", thread_id)
     return Answer(await _message(deployment, caller, thread_id, message_id))
 
 
-@router.delete("/{thread_id}/messages/{message_id}", status_code=204)
+@router.delete("/{thread_id}/messages/{message_id:path}", status_code=204)
 async def delete_message(
-    thread_id: ThreadId, message_id: str, deployment: Deployed, gate: Gated
+    thread_id: ThreadId, message_id: Id, deployment: Deployed, gate: Gated
 ) -> None:
     """Delete a message of the user's; states are read without it from now on."""
     caller = await gate.admit("threads:delete", thread_id)

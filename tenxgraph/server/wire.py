@@ -1,27 +1,19 @@
 """What goes over the wire: requests as they are checked, answers as they are described."""
 
-from typing import Annotated, Any, Literal, Self
+from typing import Annotated, Any, Literal
 from uuid import uuid4
 
-from pydantic import (
-    AfterValidator,
-    BaseModel,
-    BeforeValidator,
-    ConfigDict,
-    Field,
-    ValidationError,
-    field_validator,
-    model_validator,
-)
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, field_validator
 
 from tenxgraph.core.state import AgentState, Interrupt, Message, TokenUsages
 from tenxgraph.server.authorization import Caller
-from tenxgraph.server.fields import Id, Object, Text, ThreadId, shallow
+from tenxgraph.server.fields import Id, MessageId, Object, Text, ThreadId
 from tenxgraph.server.json_text import as_json
 from tenxgraph.server.settings import RunLimits
 from tenxgraph.storage.checkpointer import ThreadInfo
 
 __all__ = [
+    "ForgetRequest",
     "Forgotten",
     "ForkRequest",
     "GraphDescription",
@@ -38,6 +30,7 @@ __all__ = [
     "StoppedThread",
     "ThreadFields",
     "ThreadPage",
+    "UserMessage",
     "shown",
 ]
 
@@ -62,21 +55,7 @@ class UserMessage(_Strict):
 
     role: Literal["user"] = "user"
     content: str | list[dict[str, Any]]
-    message_id: Id | None = None
-
-    @model_validator(mode="after")
-    def _is_a_message(self) -> Self:
-        self.message()
-        return self
-
-    def message(self) -> Message:
-        """The message."""
-        given = {"role": self.role, "content": self.content}
-        try:
-            return Message.from_openai(given, message_id=self.message_id)
-        except ValidationError as error:
-            told = error.errors(include_url=False, include_input=False)
-            raise ValueError("; ".join(one["msg"] for one in told)) from None
+    message_id: MessageId | None = None
 
 
 def _as_messages(said: Any) -> Any:
@@ -110,7 +89,7 @@ class RunConfig(_Strict):
     recursion_limit: Annotated[int, Field(ge=1)] | None = None
     node_timeout: Annotated[float, Field(ge=0.001)] | None = None
     tool_timeout: Annotated[float, Field(ge=0.001)] | None = None
-    values: Annotated[dict[str, Any], AfterValidator(shallow)] = Field(default_factory=dict)
+    values: dict[str, Any] = Field(default_factory=dict)
 
 
 class RunRequest(_Strict):
@@ -128,8 +107,8 @@ class RunRequest(_Strict):
     messages: Annotated[list[UserMessage], BeforeValidator(_as_messages)] = Field(
         default_factory=list
     )
-    state: Annotated[dict[str, Any], AfterValidator(shallow)] = Field(default_factory=dict)
-    resume: Annotated[Any, AfterValidator(shallow)] = None
+    state: dict[str, Any] = Field(default_factory=dict)
+    resume: Any = None
     config: RunConfig = Field(default_factory=RunConfig)
     on_disconnect: Literal["stop", "continue"] = "stop"
 
@@ -146,9 +125,8 @@ class RunRequest(_Strict):
         ids = (one.message_id for one in self.messages)
         return [one for one in ids if one is not None]
 
-    def input(self) -> dict[str, Any]:
-        """What the graph is given."""
-        messages = [one.message() for one in self.messages]
+    def input(self, messages: list[Message]) -> dict[str, Any]:
+        """Return the input of the graph, with messages that were built before."""
         given: dict[str, Any] = {"messages": messages, "state": self.state}
         if "resume" in self.model_fields_set:
             given["resume"] = self.resume
@@ -159,7 +137,7 @@ class RunRequest(_Strict):
         told = {name: value for name, value in self.config if value is not None}
         told.setdefault("thread_id", uuid4().hex)
         told.setdefault("run_id", uuid4().hex)
-        allowed = limits.model_dump()
+        allowed = limits.of_one_run()
         within = {name: min(told.get(name, most), most) for name, most in allowed.items()}
         return {**told, **within, **caller.config()}
 
@@ -239,7 +217,7 @@ class ForkRequest(_Strict):
     """A new thread, from a kept version of this one; from the newest by default."""
 
     thread_id: ThreadId | None = None
-    version: int | None = Field(default=None, ge=1)
+    version: int | None = Field(default=None, ge=1, le=2**63 - 1)
 
 
 class _Scoped(_Strict):
@@ -291,6 +269,10 @@ class MemoryUpdate(_Strict):
     content: Text
     metadata: Object | None = None
     write_mode: Literal["merge", "replace"] = "merge"
+
+
+class ForgetRequest(_Strict):
+    """An empty JSON object: a web page of somebody else cannot send one without permission."""
 
 
 class MemoryPage(BaseModel):

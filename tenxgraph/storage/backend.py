@@ -143,6 +143,8 @@ class StateRow(NamedTuple):
 class MessageQuery:
     """Which of a thread's messages, by position."""
 
+    message_ids: Sequence[str] | None = None
+    """Only messages with one of these ids."""
     after: int | None = None
     before: int | None = None
     offset: int = 0

@@ -111,9 +111,12 @@ class MemoryBackend:
             thread = self._mine(scope)
             if thread is None:
                 return []
+            live = thread.live
+            if query.message_ids is not None:
+                live = {one: live[one] for one in query.message_ids if one in live}
             rows = [
                 row
-                for row in (thread.messages[seq] for seq in thread.live.values())
+                for row in (thread.messages[seq] for seq in live.values())
                 if (query.after is None or row["position"] > query.after)
                 and (query.before is None or row["position"] < query.before)
             ]

@@ -47,11 +47,15 @@ async def test_memories_are_kept_found_changed_and_forgotten() -> None:
             assert answer.status_code == 404
         everything = {"query": "likes milk", "score_threshold": 0}
         assert (await client.post("/v1/store/search", json=everything, headers=BOB)).json() == []
-        assert (await client.post("/v1/store/forget", headers=BOB)).json() == {"forgotten": 0}
+        assert (await client.post("/v1/store/forget", json={}, headers=BOB)).json() == {
+            "forgotten": 0
+        }
 
         gone = await client.delete(f"/v1/store/memories/{memory_id}", headers=ALICE)
         assert gone.status_code == 204
-        assert (await client.post("/v1/store/forget", headers=ALICE)).json() == {"forgotten": 1}
+        assert (await client.post("/v1/store/forget", json={}, headers=ALICE)).json() == {
+            "forgotten": 1
+        }
 
 
 async def test_what_all_users_share_is_not_a_clients_to_write_or_read() -> None:

@@ -124,6 +124,14 @@ class BaseCheckpointer(ABC, Generic[StateT]):
     async def aget_message(self, config: Config, message_id: str) -> Message | None:
         """The message as it was last written, or `None`."""
 
+    async def aget_messages(self, config: Config, message_ids: Sequence[str]) -> list[Message]:
+        """Return the messages with these ids as they were last written; unknown ids are left out.
+
+        Checkpointers of this library read them all with one query.
+        """
+        found = [await self.aget_message(config, one) for one in dict.fromkeys(message_ids)]
+        return [one for one in found if one is not None]
+
     @abstractmethod
     async def alist_messages(
         self,
@@ -323,6 +331,7 @@ class BaseCheckpointer(ABC, Generic[StateT]):
     get_state_cache = sync_twin(aget_state_cache)
     put_messages = sync_twin(aput_messages)
     get_message = sync_twin(aget_message)
+    get_messages = sync_twin(aget_messages)
     list_messages = sync_twin(alist_messages)
     delete_message = sync_twin(adelete_message)
     put_thread = sync_twin(aput_thread)

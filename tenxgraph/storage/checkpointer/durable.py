@@ -25,6 +25,9 @@ from tenxgraph.storage.scope import STATE_TYPE_KEY, Scope, checked_text, owner_o
 
 __all__ = ["DurableCheckpointer"]
 
+# Databases bound the number of parameters of a statement, to 32767 at the least.
+_MOST_IDS = 10_000
+
 
 class DurableCheckpointer(BaseCheckpointer[StateT]):
     """Turns configs into scopes, and states and messages into rows and back."""
@@ -162,6 +165,14 @@ class DurableCheckpointer(BaseCheckpointer[StateT]):
         message_id = checked_text("message_id", message_id)
         row = await self._backend.get_message(self.scope(config), message_id)
         return None if row is None else self.codec().messages([row.data])[0]
+
+    async def aget_messages(self, config: Config, message_ids: Sequence[str]) -> list[Message]:
+        ids = list(dict.fromkeys(checked_text("message_id", one) for one in message_ids))
+        scope, rows = self.scope(config), []
+        for begin in range(0, len(ids), _MOST_IDS):
+            query = MessageQuery(message_ids=ids[begin : begin + _MOST_IDS])
+            rows += await self._backend.list_messages(scope, query)
+        return self.codec().messages([row.data for row in rows])
 
     async def alist_messages(
         self,

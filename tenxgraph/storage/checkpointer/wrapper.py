@@ -64,6 +64,9 @@ class CheckpointerWrapper(BaseCheckpointer[StateT]):
     async def aget_message(self, config: Config, message_id: str) -> Message | None:
         return await self.durable.aget_message(config, message_id)
 
+    async def aget_messages(self, config: Config, message_ids: Sequence[str]) -> list[Message]:
+        return await self.durable.aget_messages(config, message_ids)
+
     async def alist_messages(
         self,
         config: Config,

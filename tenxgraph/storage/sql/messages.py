@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from sqlalchemy import Connection, and_, bindparam, delete, or_, select
+from sqlalchemy import ColumnElement, Connection, and_, bindparam, delete, or_, select
 
 from tenxgraph.storage.backend import MessageQuery, Ranges, StoredMessage
 from tenxgraph.storage.scope import Scope
@@ -73,7 +73,9 @@ class Messages:
     ) -> list[StoredMessage]:
         """Newest revisions, by position."""
         position = self._messages.c.position
-        bounds = []
+        bounds: list[ColumnElement[bool]] = []
+        if query.message_ids is not None:
+            bounds.append(self._messages.c.message_id.in_(query.message_ids))
         if query.after is not None:
             bounds.append(position > query.after)
         if query.before is not None:
