@@ -161,7 +161,6 @@ class _Told:
     def __init__(self, events: Events) -> None:
         self._events = events
         self._messages: set[str] = set()
-        self._paused = False
 
     def chunk(self, chunk: Chunk) -> None:
         """Tell of a chunk, while the run goes on."""
@@ -172,12 +171,9 @@ class _Told:
             told["message"] = chunk.message
             if chunk.message is not None:
                 self._messages.add(chunk.message.message_id)
-        elif chunk.type == "interrupt":
-            told["interrupts"] = chunk.interrupts
-            self._paused = True
         elif chunk.type == "custom":
             told["data"] = chunk.data
-        if chunk.type not in ("end", "error"):  # these are told with what the run comes to
+        if chunk.type not in ("interrupt", "end", "error"):  # told with what the run comes to
             self._events.put(chunk.type, told)
 
     def rest(self, output: Mapping[str, Any]) -> None:
@@ -186,7 +182,7 @@ class _Told:
         for message in output["messages"]:
             if message.message_id not in self._messages:
                 self._events.put("message", {"node": None, "message": message})
-        if output["interrupts"] and not self._paused:
+        if output["interrupts"]:
             self._events.put("interrupt", {"node": node, "interrupts": output["interrupts"]})
 
 
