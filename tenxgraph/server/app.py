@@ -33,7 +33,7 @@ from tenxgraph.server.settings import (
     RunLimits,
     ServerSettings,
 )
-from tenxgraph.server.shutdown import AnswerOnShutdown, close_in_time
+from tenxgraph.server.shutdown import AnswerOnShutdown, OpenRequests, close_in_time
 
 __all__ = ["CONFIG_VARIABLE", "create_app", "load_app"]
 
@@ -71,13 +71,14 @@ def create_app(
     Raises:
         SettingsError: `auth` or `authorization` names nothing that can be used.
     """
+    requests = OpenRequests()
 
     @asynccontextmanager
     async def lifespan(_app: FastAPI) -> AsyncIterator[None]:
         try:
             yield
         finally:
-            await close_in_time(graph.aclose, _CLOSING_SECONDS)
+            await close_in_time(graph.aclose, requests, _CLOSING_SECONDS)
 
     app = FastAPI(
         title="tenxgraph",
@@ -107,7 +108,7 @@ def create_app(
             CORSMiddleware, allow_origins=origins, allow_methods=["*"], allow_headers=["*"]
         )
     app.add_middleware(HostCheck, allowed=allowed_hosts)
-    app.add_middleware(AnswerOnShutdown)
+    app.add_middleware(AnswerOnShutdown, requests=requests)
     app.add_middleware(RequestContext)
     for kind in (StarletteHTTPException, RequestValidationError):
         app.add_exception_handler(kind, _answered)

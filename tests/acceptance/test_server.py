@@ -3,19 +3,16 @@
 import json
 import os
 import signal
-import socket
 import subprocess
-import sys
 import time
-from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import httpx
 import programs
 import pytest
+from served_command import command, served
 from servers.redis import RedisServer
 
 AGENT = """
@@ -71,10 +68,6 @@ def folder(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def command(*arguments: str) -> list[str]:
-    return [sys.executable, "-m", "tenxgraph", *arguments]
-
-
 def tenxgraph(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
         command(*arguments),
@@ -85,42 +78,6 @@ def tenxgraph(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]
         timeout=60,
         check=False,
     )
-
-
-@contextmanager
-def served(folder: Path, *arguments: str) -> Iterator[tuple[httpx.Client, "subprocess.Popen[str]"]]:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port = probe.getsockname()[1]
-    process = subprocess.Popen(
-        command("serve", "--port", str(port), *arguments),
-        cwd=folder,
-        env=programs.environment(),
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        text=True,
-    )
-    try:
-        with httpx.Client(base_url=f"http://127.0.0.1:{port}", timeout=30) as client:
-            _wait_until_ready(client, process)
-            yield client, process
-    finally:
-        if process.poll() is None:
-            process.terminate()
-        process.communicate(timeout=60)
-
-
-def _wait_until_ready(client: httpx.Client, process: "subprocess.Popen[str]") -> None:
-    deadline = time.monotonic() + 60
-    while time.monotonic() < deadline:
-        assert process.poll() is None, process.communicate()[0]
-        try:
-            assert client.get("/health/ready").status_code == 200
-        except httpx.TransportError:
-            time.sleep(0.05)
-        else:
-            return
-    raise AssertionError("not ready")
 
 
 def say(client: httpx.Client, text: str, thread_id: str = "t") -> Any:
