@@ -2,6 +2,7 @@
 
 import json
 import math
+from collections import Counter
 from typing import Any
 
 from fastapi import HTTPException, Request
@@ -52,13 +53,14 @@ def parse(body: bytes, limits: RequestLimits) -> Any:
     Raises:
         HTTPException: 422, the body is not valid JSON or is over a limit.
     """
+    reader = _Reader(limits.max_values)
     try:
         value = json.loads(
             body.decode(),
-            object_pairs_hook=_object,
-            parse_int=_integer,
-            parse_float=_float,
-            parse_constant=_constant,
+            object_pairs_hook=reader.object,
+            parse_int=reader.integer,
+            parse_float=reader.float,
+            parse_constant=reader.constant,
         )
     except UnicodeDecodeError as error:
         raise _refused(f"is not valid UTF-8 at byte {error.start}") from error
@@ -99,30 +101,45 @@ def _check_structure(value: Any, limits: RequestLimits) -> None:
         ]
 
 
-def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    made = dict(pairs)
-    if len(made) < len(pairs):
-        seen: set[str] = set()
-        twice = next(key for key, _ in pairs if key in seen or seen.add(key))  # type: ignore[func-returns-value]
-        raise ValueError(f"the key {twice[:80]!r} occurs twice in an object")
-    return made
+class _Reader:
+    """Reads objects and numbers, and stops at more of them than a body may have values.
 
+    Without the count, a body of a million numbers would be read to its end before it is refused.
+    """
 
-def _integer(digits: str) -> int:
-    if len(digits) > _MOST_DIGITS:
-        raise ValueError(f"a number of {len(digits)} digits is too large")
-    return int(digits)
+    def __init__(self, most: int) -> None:
+        self._most = most
+        self._read = 0
 
+    def object(self, pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+        self._count()
+        made = dict(pairs)
+        if len(made) < len(pairs):
+            times = Counter(key for key, _ in pairs)
+            (twice, _), *_ = times.most_common(1)
+            raise ValueError(f"the key {twice[:80]!r} occurs twice in an object")
+        return made
 
-def _float(digits: str) -> float:
-    number = float(digits)
-    if not math.isfinite(number):
-        raise ValueError(f"the number {digits[:40]} is too large")
-    return number
+    def integer(self, digits: str) -> int:
+        self._count()
+        if len(digits) > _MOST_DIGITS:
+            raise ValueError(f"a number of {len(digits)} digits is too large")
+        return int(digits)
 
+    def float(self, digits: str) -> float:
+        self._count()
+        number = float(digits)
+        if not math.isfinite(number):
+            raise ValueError(f"the number {digits[:40]} is too large")
+        return number
 
-def _constant(name: str) -> Any:
-    raise ValueError(f"{name} is no JSON value")
+    def constant(self, name: str) -> Any:
+        raise ValueError(f"{name} is no JSON value")
+
+    def _count(self) -> None:
+        self._read += 1
+        if self._read > self._most:
+            raise _over(f"has more than {self._most} JSON values", "max_values", self._most)
 
 
 def _over(words: str, setting: str, limit: int) -> HTTPException:
