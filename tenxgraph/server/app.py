@@ -40,8 +40,8 @@ __all__ = ["CONFIG_VARIABLE", "create_app", "load_app"]
 CONFIG_VARIABLE = "TENXGRAPH_CONFIG"
 """The environment variable that names the file for `load_app`."""
 
-# Seconds that closing the graph may take. With the default of `--grace`, a server has ended before
-# the 30 seconds are over that Docker and Kubernetes wait for.
+# Seconds that closing the graph may take. With the default of `--grace` it must be less than
+# 30: Kubernetes kills what has not ended by then.
 _CLOSING_SECONDS = 13.0
 
 

@@ -2,6 +2,7 @@
 
 import json
 import signal
+import subprocess
 import time
 from collections.abc import Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -13,6 +14,9 @@ from typing import Any
 import httpx
 import pytest
 from served_command import command, served
+
+from tenxgraph.cli import _parser
+from tenxgraph.server.app import _CLOSING_SECONDS
 
 APP = """
 import asyncio, time
@@ -120,10 +124,7 @@ def test_a_request_that_ends_within_the_grace_is_answered(folder: Path) -> None:
 
 
 def test_the_default_grace_and_the_closing_end_before_thirty_seconds() -> None:
-    """Docker and Kubernetes kill after 30 seconds by default, or after 10."""
-    from tenxgraph.cli import _parser
-    from tenxgraph.server.app import _CLOSING_SECONDS
-
+    """Kubernetes kills after 30 seconds."""
     grace = _parser().parse_args(["serve", "app:graph"]).grace
     assert grace + _CLOSING_SECONDS < 30
 
@@ -211,8 +212,6 @@ def test_the_log_is_as_quiet_as_it_is_told(
 
 
 def test_an_unknown_level_is_refused(folder: Path) -> None:
-    import subprocess
-
     ended = subprocess.run(
         command("serve", "app:graph", "--log-level", "loud"),
         cwd=folder,

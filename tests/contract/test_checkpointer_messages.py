@@ -332,3 +332,16 @@ async def test_messages_outlive_the_versions_they_came_with(checkpointer: Checkp
         await checkpointer.aput_state(mine, state(str(i)))
     assert len(await checkpointer.alist_states(config())) == 20
     assert said(await checkpointer.alist_messages(config())) == [str(i) for i in range(25)]
+
+
+async def test_several_messages_are_found_by_their_ids(checkpointer: Checkpointer) -> None:
+    sent = [message(text) for text in ("a", "b", "c")]
+    await checkpointer.aput_messages(config(), sent)
+    await checkpointer.aput_messages(config(), [edited(sent[1], "edited")])
+    await checkpointer.aput_messages(config("other"), [message("d")])
+    found = await checkpointer.aget_messages(config(), ["c", "nowhere", "b", "d", "c"])
+    assert {one.message_id: one.text() for one in found} == {"b": "edited", "c": "c"}
+    assert await checkpointer.aget_messages(config(), []) == []
+    assert await checkpointer.aget_messages(config(user_id="stranger"), ["a", "b"]) == []
+    await checkpointer.adelete_message(config(), "a")
+    assert await checkpointer.aget_messages(config(), ["a"]) == []

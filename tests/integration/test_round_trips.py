@@ -88,3 +88,15 @@ def listen(engine: AsyncEngine) -> list[str]:
 
     event.listen(engine.sync_engine, "before_cursor_execute", note)
     return statements
+
+
+@pytest.mark.parametrize("count", [2, 2000])
+async def test_messages_are_looked_up_in_one_round_trip(
+    count: int, kept: Postgres, tap: WireTap
+) -> None:
+    ids = [str(number) for number in range(count)]
+    await kept.aput_messages(config(), [message(one) for one in ids])
+    await kept.aget_messages(config(), ids)  # has the statement prepared
+    before = tap.round_trips
+    assert len(await kept.aget_messages(config(), ids)) == count
+    assert tap.round_trips - before == 1

@@ -1,6 +1,7 @@
 """Who calls: nobody in particular, the subject of a token, or whom a backend names."""
 
 import logging
+from datetime import datetime, tzinfo
 from typing import Any
 
 import jwt
@@ -88,6 +89,46 @@ async def test_audience_and_issuer_are_checked_where_they_are_named() -> None:
         ):
             answer = await client.get("/v1/threads", headers=bearer(claims))
             assert answer.status_code == status, claims
+
+
+NOW = SOON - 1000
+
+
+class Clock(datetime):
+    """Stands still."""
+
+    @classmethod
+    def now(cls, tz: tzinfo | None = None) -> datetime:  # type: ignore[override]
+        return datetime.fromtimestamp(NOW, tz)
+
+
+@pytest.mark.parametrize(("leeway", "status"), [(None, 200), ("0", 401), ("3", 401), ("300", 200)])
+async def test_clocks_may_differ_by_the_leeway(
+    leeway: str | None, status: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("jwt.api_jwt.datetime", Clock)
+    monkeypatch.setenv("JWT_SECRET_KEY", SECRET)
+    if leeway is not None:
+        monkeypatch.setenv("JWT_LEEWAY", leeway)
+    async with serving(chain(echo), auth="jwt") as client:
+        for claims in (
+            {"sub": "a", "exp": SOON, "nbf": NOW + 4, "iat": NOW + 4},  # by a clock that is ahead
+            {"sub": "a", "exp": NOW - 4},
+        ):
+            answer = await client.get("/v1/threads", headers=bearer(claims))
+            assert answer.status_code == status
+        expired = bearer({"sub": "a", "exp": NOW - 301})
+        assert (await client.get("/v1/threads", headers=expired)).status_code == 401
+
+
+@pytest.mark.parametrize("leeway", ["-1", "301", "nan", "inf", "soon"])
+def test_a_leeway_that_makes_no_sense_is_refused(
+    leeway: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("JWT_SECRET_KEY", SECRET)
+    monkeypatch.setenv("JWT_LEEWAY", leeway)
+    with pytest.raises(ValueError, match="JWT_LEEWAY"):
+        JWTAuth.from_environment()
 
 
 async def test_a_public_key_verifies_and_is_no_secret_to_sign_with() -> None:

@@ -135,6 +135,11 @@ def test_an_error_inside_of_a_module_is_its_own(folder: Path) -> None:
         ('{"agent": "a:b", "limits": {"recursion_limit": 0}}', "limits.recursion_limit"),
         ('{"agent": "a:b", "limits": {"steps": 1}}', "limits.steps"),
         ('{"agent": "a:b", "max_body_bytes": 1}', "max_body_bytes"),
+        ('{"agent": "a:b", "limits": {"max_runs": 0}}', "limits.max_runs"),
+        ('{"agent": "a:b", "request_limits": {"max_messages": 0}}', "request_limits.max_messages"),
+        ('{"agent": "a:b", "request_limits": {"max_depth": 101}}', "request_limits.max_depth"),
+        ('{"agent": "a:b", "request_limits": {"max_files": 1}}', "request_limits.max_files"),
+        ('{"agent": "a:b", "allowed_hosts": [""]}', "allowed_hosts"),
         ('{"agent": "a:b", "limits": {"node_timeout": 1e12}}', "limits.node_timeout"),
         ('{"agent": "a:b", "folder": "/etc"}', "folder: Extra inputs"),
     ],
@@ -174,8 +179,16 @@ def test_an_env_file_that_is_not_there_is_named(folder: Path) -> None:
 def test_a_worker_reads_the_file_that_the_environment_names(
     folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    limits = {"recursion_limit": 7}
-    settings(folder, agent="app:agent", limits=limits, authorization="allow_all")
+    limits = {"recursion_limit": 7, "max_runs": 9}
+    settings(
+        folder,
+        agent="app:agent",
+        limits=limits,
+        request_limits={"max_parts": 8},
+        authorization="allow_all",
+    )
     monkeypatch.setenv("TENXGRAPH_CONFIG", str(folder / "10xgraph.json"))
     deployment = load_app().state.deployment
     assert deployment.limits.recursion_limit == 7
+    assert deployment.limits.max_runs == 9
+    assert deployment.request_limits.max_parts == 8
