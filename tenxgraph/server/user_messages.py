@@ -54,9 +54,6 @@ def _message(message: UserMessage, place: str) -> Message:
         raise BadInputError(f"{place}: {words}") from None
     except ValueError as error:
         raise BadInputError(f"{place}: {error}") from None
-    except (KeyError, TypeError, AttributeError):
-        # A part lacks a field of its type, or has a value of another kind there.
-        raise BadInputError(f"{place}: a content part does not have the form of its type") from None
 
 
 def _refuse_other_spelling(part: dict[str, Any], place: str) -> None:
