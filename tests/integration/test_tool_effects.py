@@ -225,7 +225,7 @@ async def test_a_record_that_fails_for_a_while_is_written_before_the_call_comes_
     assert (payment.paid, row.status) == (1, "started")
     refusal.left = 0
     given = None if goes_on == "resume" else "never mind"
-    result = await payment.agent(checkpointer).ainvoke(given, config(trace="another config"))
+    result = await payment.agent(checkpointer).ainvoke(given, config(values={"another": "config"}))
     assert "tool: paid" in said(result["state"])
     assert payment.paid == 1
     (row,) = await checkpointer.alist_tool_results(config())
