@@ -1,7 +1,7 @@
 """A thread as lines of JSON: for audit, for moving to another database, for looking at."""
 
 import json
-from collections.abc import Iterable, Iterator
+from collections.abc import AsyncGenerator, AsyncIterable, Iterable, Mapping
 from datetime import datetime
 from typing import Any
 from uuid import UUID
@@ -9,7 +9,7 @@ from uuid import UUID
 from tenxgraph.core.exceptions import SerializationError
 from tenxgraph.core.state.codec import to_text
 from tenxgraph.storage import archive_rows
-from tenxgraph.storage.backend import Archive
+from tenxgraph.storage.backend import Archive, ArchivePage
 
 __all__ = ["lines", "parse"]
 
@@ -19,16 +19,38 @@ _DOCUMENTS = frozenset({"data", "state_data", "result"})
 # A run in progress belongs to the thread that it runs on, not to a copy of it.
 _OF_A_RUN = frozenset({"lease_holder", "lease_until"})
 _KINDS = {"message": "messages", "state": "states", "tool_execution": "tool_executions"}
+_KIND_OF = {part: kind for kind, part in _KINDS.items()}
 
 
-def lines(archive: Archive) -> Iterator[str]:
-    """The thread's record first, then its messages, states and tool executions."""
-    thread = {name: value for name, value in archive.thread.items() if name not in _OF_A_RUN}
-    rows = {part: len(getattr(archive, part)) for part in _KINDS.values()}
-    yield _line("thread", {"format": FORMAT, "rows": rows, **thread})
-    for kind, part in _KINDS.items():
-        for row in getattr(archive, part):
-            yield _line(kind, row)
+async def lines(pages: AsyncIterable[ArchivePage]) -> AsyncGenerator[str, None]:
+    """Yield the thread's record, then its messages, states and tool executions.
+
+    Raises:
+        SerializationError: an import would refuse what is stored; names the thread and why.
+    """
+    thread: Mapping[str, Any] = {}
+    found = dict.fromkeys(_KINDS.values(), 0)
+    async for part, rows in pages:
+        if part == "thread":
+            (thread,) = rows
+            kept = {name: value for name, value in thread.items() if name not in _OF_A_RUN}
+            yield _line("thread", {"format": FORMAT, **kept})
+            continue
+        found[part] += len(rows)
+        for row in rows:
+            if part == "states":
+                _check_state(thread, row)
+            yield _line(_KIND_OF[part], row)
+    if thread:
+        _check_complete(thread["thread_id"], thread["rows"], found, "Export it again.")
+
+
+def _check_state(thread: Mapping[str, Any], row: Mapping[str, Any]) -> None:
+    try:
+        archive_rows.check_references(row, thread["last_seq"])
+    except SerializationError as error:
+        message = f"Thread {thread['thread_id']!r} is damaged and cannot be exported. {error}"
+        raise SerializationError(message) from error
 
 
 def parse(lines: Iterable[str]) -> Archive:
@@ -54,7 +76,8 @@ def parse(lines: Iterable[str]) -> Archive:
     if archive is None:
         message = "There is no thread in the export."
         raise SerializationError(message)
-    _check_complete(archive, announced)
+    found = {part: len(getattr(archive, part)) for part in _KINDS.values()}
+    _check_complete(archive.thread["thread_id"], announced, found, "Nothing was imported.")
     # What is only promised stays with the thread that it was promised on: whoever imports a file
     # must not carry out what stands in it.
     executions = archive.tool_executions
@@ -63,18 +86,19 @@ def parse(lines: Iterable[str]) -> Archive:
     return archive
 
 
-def _check_complete(archive: Archive, announced: dict[str, int]) -> None:
-    """Refuse a file that was cut short: it would be taken for the whole thread."""
-    found = {part: len(getattr(archive, part)) for part in _KINDS.values()}
+def _check_complete(
+    thread_id: str, announced: Mapping[str, int], found: Mapping[str, int], outcome: str
+) -> None:
+    """Refuse an export that was cut short: it would be taken for the whole thread."""
     if found != announced:
         message = (
-            f"The export of thread {archive.thread['thread_id']!r} is not complete: it announces "
-            f"{announced}, and {found} came. Nothing was imported."
+            f"The export of thread {thread_id!r} is not complete: it announces {announced}, and "
+            f"{found} came. {outcome}"
         )
         raise SerializationError(message)
 
 
-def _line(kind: str, row: dict[str, Any]) -> str:
+def _line(kind: str, row: Mapping[str, Any]) -> str:
     return to_text({"kind": kind, **{name: _written(name, value) for name, value in row.items()}})
 
 

@@ -1,6 +1,6 @@
 """The rows of an export, checked: none may make a thread that cannot be read."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Annotated, Any
 from uuid import UUID
 
@@ -15,7 +15,7 @@ from tenxgraph.storage import stored_state
 from tenxgraph.storage.backend import Archive
 from tenxgraph.storage.records import ToolStatus
 
-__all__ = ["check", "read"]
+__all__ = ["check", "check_references", "read"]
 
 _codec = StateCodec(AgentState)
 
@@ -120,11 +120,19 @@ def check(archive: Archive) -> None:
     thread["last_seq"] = max([thread["last_seq"], *(row["seq"] for row in archive.messages)])
     thread["version"] = max([thread["version"], *(row["version"] for row in archive.states)])
     for row in archive.states:
-        context, _ = stored_state.split(row["state_data"])
-        for first, last in stored_state.absolute(context, row["base_seq"]):
-            if not 0 < first <= last <= thread["last_seq"]:
-                message = f"State {row['version']} of the export refers to messages not in it."
-                raise SerializationError(message)
+        check_references(row, thread["last_seq"])
+
+
+def check_references(state: Mapping[str, Any], last_seq: int) -> None:
+    """Raise `SerializationError` if a state refers to messages that its thread never had."""
+    context, _ = stored_state.split(state["state_data"])
+    for first, last in stored_state.absolute(context, state["base_seq"]):
+        if not 0 < first <= last <= last_seq:
+            message = (
+                f"State {state['version']} refers to messages {first} to {last}; "
+                f"the thread has {last_seq}."
+            )
+            raise SerializationError(message)
 
 
 def _once(name: str, keys: Iterable[Any]) -> None:

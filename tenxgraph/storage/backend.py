@@ -4,7 +4,7 @@ A backend knows nothing of messages, states or codecs. The in-memory one and the
 same promises, so whatever is built on top behaves the same on all of them.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import AsyncGenerator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import Any, NamedTuple, Protocol
@@ -16,6 +16,7 @@ from tenxgraph.storage.scope import Scope
 
 __all__ = [
     "Archive",
+    "ArchivePage",
     "Backend",
     "Claim",
     "Committed",
@@ -176,6 +177,15 @@ class Archive:
     tool_executions: list[dict[str, Any]] = field(default_factory=list)
 
 
+class ArchivePage(NamedTuple):
+    """Some rows of a thread, all of one part."""
+
+    part: str
+    """`thread`, which comes first and alone, or the name of a table. The thread's row has the
+    number of rows of each table in `rows`."""
+    rows: Sequence[Mapping[str, Any]]
+
+
 class ForgottenMessagesError(StorageError):
     """The thread that a write's message numbers point into is gone; nothing was written.
 
@@ -260,8 +270,8 @@ class Backend(Protocol):
             StaleStateError: the thread is gone.
         """
 
-    async def read_archive(self, scope: Scope) -> Archive | None:
-        """The whole thread."""
+    def read_archive(self, scope: Scope) -> AsyncGenerator[ArchivePage, None]:
+        """Yield the whole thread as it is at one moment; nothing if it is not there."""
 
     async def write_archive(self, scope: Scope, archive: Archive, generation: UUID) -> None:
         """Make a whole thread.

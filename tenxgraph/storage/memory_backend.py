@@ -2,12 +2,14 @@
 
 import json
 import threading
+from collections.abc import AsyncGenerator
 from typing import Any
 from uuid import UUID
 
 from tenxgraph.core.exceptions import StorageError, ThreadOwnershipError
 from tenxgraph.storage.backend import (
     Archive,
+    ArchivePage,
     Committed,
     Head,
     Lease,
@@ -215,18 +217,12 @@ class MemoryBackend:
                 row = ToolRow(row.execution.model_copy(update={"created_at": first}), row.result)
             tools[key] = row
 
-    async def read_archive(self, scope: Scope) -> Archive | None:
+    async def read_archive(self, scope: Scope) -> AsyncGenerator[ArchivePage, None]:
         with self._lock:
             thread = self._mine(scope)
-            if thread is None:
-                return None
-            of_thread = {"thread_id": scope.thread_id}
-            return Archive(
-                thread={**thread.row, "meta": json.loads(thread.row["meta"])},
-                messages=[{**of_thread, **row} for _, row in sorted(thread.messages.items())],
-                states=[{**of_thread, **row} for _, row in sorted(thread.states.items())],
-                tool_executions=[{**of_thread, **t.columns()} for t in thread.tools.values()],
-            )
+            pages = [] if thread is None else thread.pages()
+        for page in pages:
+            yield page
 
     async def write_archive(self, scope: Scope, archive: Archive, generation: UUID) -> None:
         with self._lock:

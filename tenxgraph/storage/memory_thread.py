@@ -7,7 +7,7 @@ from typing import Any
 from uuid import UUID
 
 from tenxgraph.storage import stored_state
-from tenxgraph.storage.backend import Committed, Head, Lease, ToolRow, Write
+from tenxgraph.storage.backend import ArchivePage, Committed, Head, Lease, ToolRow, Write
 from tenxgraph.storage.records import ThreadInfo, utc_now
 from tenxgraph.storage.revisions import Live, Plan, plan_messages, resolve
 
@@ -75,6 +75,24 @@ class MemoryThread:
         """The thread's record."""
         row = self.row
         return ThreadInfo(**{**row, "metadata": json.loads(row["meta"])})
+
+    def pages(self) -> list[ArchivePage]:
+        """Copy all rows: later writes change them in their place."""
+        parts = {
+            "messages": [dict(row) for _, row in sorted(self.messages.items())],
+            "states": [dict(row) for _, row in sorted(self.states.items())],
+            "tool_executions": [tool.columns() for tool in self.tools.values()],
+        }
+        counts = {name: len(rows) for name, rows in parts.items()}
+        thread = {"rows": counts, **self.row, "meta": json.loads(self.row["meta"])}
+        of_thread = {"thread_id": self.row["thread_id"]}
+        return [
+            ArchivePage("thread", [thread]),
+            *(
+                ArchivePage(name, [{**of_thread, **row} for row in rows])
+                for name, rows in parts.items()
+            ),
+        ]
 
     def put(self, write: Write) -> Committed:
         """Carry out a write that has been checked."""

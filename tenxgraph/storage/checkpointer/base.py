@@ -5,7 +5,7 @@ anywhere, a running event loop included.
 """
 
 from abc import ABC, abstractmethod
-from collections.abc import AsyncIterator, Iterable, Mapping, MutableMapping, Sequence
+from collections.abc import AsyncGenerator, Iterable, Mapping, MutableMapping, Sequence
 from types import TracebackType
 from typing import Any, Generic, Self
 
@@ -232,11 +232,16 @@ class BaseCheckpointer(ABC, Generic[StateT]):
         """
 
     @abstractmethod
-    def aexport_thread(self, config: Config) -> AsyncIterator[str]:
-        """The whole thread as lines of JSON: the record, messages, states, tool executions.
+    def aexport_thread(self, config: Config) -> AsyncGenerator[str, None]:
+        """Yield the whole thread as lines of JSON: the record, messages, states, tool executions.
+
+        All lines are of one moment, whatever others write or delete meanwhile. Rows are read page
+        by page; on PostgreSQL and in a SQLite file a connection is held until the last line, or
+        until the generator is closed.
 
         Raises:
             StorageError: there is no such thread (code `not_found`).
+            SerializationError: the stored thread is damaged, so that no import would take it.
         """
 
     @abstractmethod

@@ -1,6 +1,7 @@
 """DurableCheckpointer: the promise kept once, over any backend."""
 
-from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
+from collections.abc import AsyncGenerator, Iterable, Mapping, Sequence
+from contextlib import aclosing
 from typing import Any, cast
 
 from tenxgraph.core.exceptions import SerializationError, StorageError
@@ -273,14 +274,17 @@ class DurableCheckpointer(BaseCheckpointer[StateT]):
         await self._put(forked, state, (), origin, fork.tools_of(state.context, tools))
         return forked
 
-    async def aexport_thread(self, config: Config) -> AsyncIterator[str]:
+    async def aexport_thread(self, config: Config) -> AsyncGenerator[str, None]:
         scope = self.scope(config)
-        found = await self._backend.read_archive(scope)
-        if found is None:
+        found = False
+        # Closed with this generator: a snapshot that nobody reads on would keep its connection.
+        async with aclosing(self._backend.read_archive(scope)) as pages:
+            async for line in archive.lines(pages):
+                found = True
+                yield line
+        if not found:
             message = f"There is no thread {scope.thread_id!r} to export."
             raise StorageError(message, code="not_found", thread_id=scope.thread_id)
-        for line in archive.lines(found):
-            yield line
 
     async def aimport_thread(self, config: Config, lines: Iterable[str]) -> ThreadInfo:
         found = archive.parse(lines)

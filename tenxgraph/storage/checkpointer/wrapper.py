@@ -1,6 +1,7 @@
 """CheckpointerWrapper: a checkpointer that passes everything on to another one."""
 
-from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
+from collections.abc import AsyncGenerator, Iterable, Mapping, Sequence
+from contextlib import aclosing
 from typing import Any
 
 from tenxgraph.core.state import Message
@@ -117,9 +118,10 @@ class CheckpointerWrapper(BaseCheckpointer[StateT]):
     ) -> dict[str, Any]:
         return await self.durable.afork_thread(config, new_thread_id, version)
 
-    async def aexport_thread(self, config: Config) -> AsyncIterator[str]:
-        async for line in self.durable.aexport_thread(config):
-            yield line
+    async def aexport_thread(self, config: Config) -> AsyncGenerator[str, None]:
+        async with aclosing(self.durable.aexport_thread(config)) as lines:
+            async for line in lines:
+                yield line
 
     async def aimport_thread(self, config: Config, lines: Iterable[str]) -> ThreadInfo:
         return await self.durable.aimport_thread(config, lines)

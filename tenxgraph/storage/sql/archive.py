@@ -1,18 +1,22 @@
 """A whole thread, out and in."""
 
+from collections.abc import Iterator
 from typing import Any
 from uuid import UUID
 
-from sqlalchemy import Connection, bindparam, insert, select
+from sqlalchemy import BindParameter, Connection, bindparam, func, insert, select
 
 from tenxgraph.core.exceptions import StorageError
-from tenxgraph.storage.backend import Archive
+from tenxgraph.storage.backend import Archive, ArchivePage
 from tenxgraph.storage.scope import Scope
 from tenxgraph.storage.sql.dialect import Dialect
 from tenxgraph.storage.sql.models import Tables
 from tenxgraph.storage.sql.ownership import caller, this_thread
 
 __all__ = ["Archives"]
+
+# Rows that are in memory at a time.
+_PAGE = 100
 
 
 class Archives:
@@ -25,23 +29,44 @@ class Archives:
             tables.threads.c.thread_id == bindparam("p_thread")
         )
         self._create = dialect.insert(tables.threads).on_conflict_do_nothing()
-        self._parts = {
-            "messages": (tables.messages, tables.messages.c.seq),
-            "states": (tables.states, tables.states.c.version),
-            "tool_executions": (tables.tool_executions, tables.tool_executions.c.created_at),
+        tools = tables.tool_executions.c
+        orders = {
+            tables.messages: (tables.messages.c.seq,),
+            tables.states: (tables.states.c.version,),
+            tables.tool_executions: (tools.created_at, tools.message_id, tools.position),
         }
+        thread: BindParameter[str] = bindparam("p_thread")
+        # A cursor on the server: without it the driver would fetch all rows at once.
+        self._rows = {
+            table.name: select(table)
+            .where(table.c.thread_id == thread)
+            .order_by(*order)
+            .execution_options(yield_per=_PAGE)
+            for table, order in orders.items()
+        }
+        self._counts = select(
+            *(
+                select(func.count())
+                .select_from(table)
+                .where(table.c.thread_id == thread)
+                .scalar_subquery()
+                .label(table.name)
+                for table in orders
+            )
+        )
+        self._inserts = {table.name: insert(table) for table in orders}
 
-    def read(self, connection: Connection, scope: Scope) -> Archive | None:
-        """All rows of the thread, in the caller's transaction."""
+    def pages(self, connection: Connection, scope: Scope) -> Iterator[ArchivePage]:
+        """Yield all rows of the thread, in the caller's transaction."""
         thread = connection.execute(self._thread, caller(scope)).mappings().one_or_none()
         if thread is None:
-            return None
-        archive = Archive(thread=dict(thread))
-        for name, (table, order) in self._parts.items():
-            of_thread = select(table).where(table.c.thread_id == bindparam("p_thread"))
-            rows = connection.execute(of_thread.order_by(order), {"p_thread": scope.thread_id})
-            getattr(archive, name).extend(dict(row) for row in rows.mappings())
-        return archive
+            return
+        key = {"p_thread": scope.thread_id}
+        counts = connection.execute(self._counts, key).mappings().one()
+        yield ArchivePage("thread", [{"rows": dict(counts), **thread}])
+        for part, statement in self._rows.items():
+            for rows in connection.execute(statement, key).mappings().partitions():
+                yield ArchivePage(part, [dict(row) for row in rows])
 
     def write(
         self, connection: Connection, scope: Scope, archive: Archive, generation: UUID
@@ -62,9 +87,9 @@ class Archives:
                 "`thread_id`, or delete that one first with `aclean_thread`."
             )
             raise StorageError(message, code="thread_exists", thread_id=scope.thread_id)
-        for name, (table, _) in self._parts.items():
+        for name, statement in self._inserts.items():
             rows = [{**row, "thread_id": scope.thread_id} for row in getattr(archive, name)]
             for row in rows:
                 row.pop("state_id", None)  # a number of this database's own
             if rows:
-                connection.execute(insert(table), rows)
+                connection.execute(statement, rows)

@@ -1,6 +1,7 @@
 """The backend that keeps its rows in SQL tables, on either dialect."""
 
-from collections.abc import Callable
+from collections.abc import AsyncGenerator, Callable, Iterator
+from contextlib import aclosing
 from typing import Any, Protocol, TypeVar
 from uuid import UUID
 
@@ -9,6 +10,7 @@ from sqlalchemy.exc import DBAPIError
 
 from tenxgraph.storage.backend import (
     Archive,
+    ArchivePage,
     Committed,
     Head,
     Lease,
@@ -56,6 +58,9 @@ class Database(Protocol):
 
     async def write(self, work: Callable[[Connection], T]) -> T:
         """Run a unit of work in one transaction."""
+
+    def stream(self, work: Callable[[Connection], Iterator[T]]) -> AsyncGenerator[T, None]:
+        """Yield what a unit of work yields, while it sees the database at one moment."""
 
     async def migrate(self) -> None:
         """Bring the tables to the newest revision."""
@@ -138,8 +143,12 @@ class SqlBackend:
     async def put_tool(self, scope: Scope, row: ToolRow) -> None:
         await self._write(self._tools.put, scope, row)
 
-    async def read_archive(self, scope: Scope) -> Archive | None:
-        return await self._write(self._archives.read, scope)
+    async def read_archive(self, scope: Scope) -> AsyncGenerator[ArchivePage, None]:
+        await self._verify()
+        pages = self._database.stream(lambda connection: self._archives.pages(connection, scope))
+        async with aclosing(pages):
+            async for page in pages:
+                yield page
 
     async def write_archive(self, scope: Scope, archive: Archive, generation: UUID) -> None:
         await self._write(self._archives.write, scope, archive, generation)

@@ -1,6 +1,7 @@
 """A PostgreSQL database: its connections, and how a unit of work survives the loss of one."""
 
-from collections.abc import Awaitable, Callable
+from collections.abc import AsyncGenerator, Awaitable, Callable, Iterator
+from contextlib import AsyncExitStack
 from typing import Any, TypeVar
 
 from sqlalchemy import Connection, event
@@ -18,7 +19,10 @@ from tenxgraph.storage.sql.errors import is_connection_lost, translating
 
 __all__ = ["PostgresDatabase", "PostgresOptions", "engine_for"]
 
+R = TypeVar("R")
 T = TypeVar("T")
+
+_END: Any = object()
 
 
 class PostgresOptions:
@@ -193,6 +197,28 @@ class PostgresDatabase:
             async with connection.begin():
                 return await connection.run_sync(work)
 
+    async def stream(self, work: Callable[[Connection], Iterator[T]]) -> AsyncGenerator[T, None]:
+        """Yield what a unit of work yields, while it sees the database at one moment."""
+        with translating(self.place):
+            opened, connection, items, item = await self._again(self._begin_stream, work)
+            async with opened:
+                while item is not _END:
+                    yield item
+                    item = await connection.run_sync(lambda _: next(items, _END))
+
+    async def _begin_stream(self, work: Callable[[Connection], Iterator[T]]) -> Any:
+        """Open a snapshot and fetch the first item, so that a lost connection can be replaced."""
+        engine = await self.engine()
+        async with AsyncExitStack() as stack:
+            connection = await stack.enter_async_context(engine.connect())
+            await connection.execution_options(
+                isolation_level="REPEATABLE READ", postgresql_readonly=True
+            )
+            await stack.enter_async_context(connection.begin())
+            items = await connection.run_sync(work)
+            first = await connection.run_sync(lambda _: next(items, _END))
+            return stack.pop_all(), connection, items, first
+
     async def migrate(self) -> None:
         """Bring the schema to the newest revision."""
         with translating(self.place):
@@ -213,11 +239,13 @@ class PostgresDatabase:
         return await self.transaction(work)
 
     async def _again(
-        self, run: Callable[[Callable[[Connection], T]], Any], work: Callable[[Connection], T]
-    ) -> T:
+        self,
+        run: Callable[[Callable[[Connection], T]], Awaitable[R]],
+        work: Callable[[Connection], T],
+    ) -> R:
         with translating(self.place):
             try:
-                result: T = await run(work)
+                result = await run(work)
             except (DBAPIError, OSError) as error:
                 if not is_connection_lost(error) or isinstance(error, TimeoutError):
                     raise

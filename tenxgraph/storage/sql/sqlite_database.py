@@ -5,10 +5,10 @@ import atexit
 import functools
 import os
 import threading
-from collections.abc import Callable
+from collections.abc import AsyncGenerator, Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from sqlalchemy import Connection
 
@@ -16,13 +16,14 @@ from tenxgraph._per_loop import PerLoop, closing
 from tenxgraph.storage.sql import migrate
 from tenxgraph.storage.sql.engine_closing import close_engine
 from tenxgraph.storage.sql.errors import cannot_open, translating
-from tenxgraph.storage.sql.sqlite_engines import open_reader, open_writer
+from tenxgraph.storage.sql.sqlite_engines import begin_snapshot, open_reader, open_writer
 
 __all__ = ["SqliteDatabase"]
 
 T = TypeVar("T")
 
 MEMORY = ":memory:"
+_END: Any = object()
 
 
 class _Writer:
@@ -150,6 +151,23 @@ class SqliteDatabase:
     async def write(self, work: Callable[[Connection], T]) -> T:
         """Run a unit of work in one transaction that holds the write lock from its start."""
         return await self._acquire().run(work)
+
+    async def stream(self, work: Callable[[Connection], Iterator[T]]) -> AsyncGenerator[T, None]:
+        """Yield what a unit of work yields, while it sees the database at one moment."""
+        if self.path == MEMORY:
+            # Its one connection would keep every other call waiting for the caller's next step.
+            for item in await self.write(lambda connection: list(work(connection))):
+                yield item
+            return
+        if not self._exists():
+            raise cannot_open(self.path)
+        with translating(self.path):
+            engine = self._readers.current()
+            async with engine.connect() as connection:
+                await connection.run_sync(begin_snapshot)
+                items = await connection.run_sync(work)
+                while (item := await connection.run_sync(lambda _: next(items, _END))) is not _END:
+                    yield item
 
     async def _read(self, work: Callable[[Connection], T]) -> T:
         with translating(self.path):

@@ -11,7 +11,7 @@ from sqlalchemy import URL, Connection, Engine, create_engine, event
 from sqlalchemy.ext.asyncio import AsyncEngine, create_async_engine
 from sqlalchemy.pool import StaticPool
 
-__all__ = ["open_reader", "open_writer"]
+__all__ = ["begin_snapshot", "open_reader", "open_writer"]
 
 _BUSY_TIMEOUT_MS = 30_000
 
@@ -103,3 +103,8 @@ def open_reader(path: str) -> AsyncEngine:
     )
     _configure(engine.sync_engine)
     return engine
+
+
+def begin_snapshot(connection: Connection) -> None:
+    """Let a reader see one moment until it is given back, which rolls its transaction back."""
+    connection.exec_driver_sql("BEGIN")
