@@ -32,7 +32,15 @@ class Draft:
 
     def __init__(self, codec: StateCodec[Any], config: Mapping[str, Any]) -> None:
         self._codec = codec
-        self._config = config
+        self._name = config.get("thread_name")
+        if self._name is not None and not isinstance(self._name, str):
+            message = f"`thread_name` must be a string, not {type(self._name).__name__}."
+            raise ValueError(message)
+        meta = checked_object("thread_meta", config.get("thread_meta") or {})
+        self._thread_meta = codec.encode(meta, "thread_meta")
+        self._lease = config.get(LEASE_KEY)
+        self._context: list[Message] = []
+        self._beside: list[Message] = []
         self._generation: UUID | None = None
         self.messages: list[Message] = []
         """Those not stored yet, in order."""
@@ -68,8 +76,6 @@ class Draft:
         state: AgentState,
         messages: Sequence[Message],
         metadata: Mapping[str, Any],
-        *,
-        trust: bool = True,
     ) -> "Draft":
         """A write of a state, its context, and messages beside it.
 
@@ -80,25 +86,25 @@ class Draft:
             state: what to write.
             messages: to be stored as well.
             metadata: of this version.
-            trust: whether messages that say where they are stored are believed.
         """
         draft = cls(codec, config)
         draft._fields = to_text(codec.state_fields(state), "state")
         draft._meta = codec.dumps(checked_object("metadata", metadata), "metadata")
-        if trust:
-            draft._generation = scope.generation or _generation_of(state)
-        draft._refer_to(state)
-        for i, message in enumerate(messages):
-            codec.check_message(message, f"messages[{i}]")
-        draft._add_beside(messages)
+        # Copies: the caller may change its lists while the write is on its way.
+        draft._context, draft._beside = list(state.context), list(messages)
+        draft._generation = scope.generation or _generation_of(state)
+        draft._refer(stored_of(state))
         return draft
+
+    def forget_places(self) -> None:
+        """Take every message for a new one, since the thread that they were stored in is gone."""
+        self._generation = None
+        self.messages = []
+        self._refs = []
+        self._refer(None)
 
     def write(self, keep: int, tools: Sequence[ToolRow] = ()) -> Write:
         """The write, in rows and texts."""
-        name, meta = self._config.get("thread_name"), self._config.get("thread_meta")
-        if name is not None and not isinstance(name, str):
-            message = f"`thread_name` must be a string, not {type(name).__name__}."
-            raise ValueError(message)
         return Write(
             write_id=uuid4(),
             new_generation=new_generation(),
@@ -110,11 +116,9 @@ class Draft:
             meta=self._meta,
             tools=tools,
             keep=keep,
-            lease=self._config.get(LEASE_KEY),
-            thread_name=name,
-            thread_meta=self._codec.encode(
-                checked_object("thread_meta", meta or {}), "thread_meta"
-            ),
+            lease=self._lease,
+            thread_name=self._name,
+            thread_meta=self._thread_meta,
         )
 
     def settle(self, committed: Committed, state: AgentState | None = None) -> None:
@@ -127,15 +131,14 @@ class Draft:
                 generation=committed.generation,
                 version=committed.version,
                 fields=self._fields or "{}",
-                messages=list(state.context),
+                messages=self._context,
                 refs=revisions.resolve(self._refs, committed.seqs),
             )
             remember_stored(state, stored)
 
-    def _refer_to(self, state: AgentState) -> None:
-        """Number the context: what was stored with the state last time is known in one look."""
-        context, stored = state.context, stored_of(state)
-        start = 0
+    def _refer(self, stored: StoredState | None) -> None:
+        """Number the messages: what was stored with the state last time is known in one look."""
+        context, start = self._context, 0
         if stored is not None and stored.generation == self._generation:
             # Equal lists of the same objects compare by identity, without a look inside.
             known = len(stored.messages)
@@ -149,6 +152,9 @@ class Draft:
                 self.messages.append(message)
                 seq = -len(self.messages)
             revisions.append(self._refs, seq, seq)
+        for i, message in enumerate(self._beside):
+            self._codec.check_message(message, f"messages[{i}]")
+        self._add_beside(self._beside)
 
     def _add_beside(self, messages: Sequence[Message]) -> None:
         """Take in messages that are not in the context, in the order in which both have them."""

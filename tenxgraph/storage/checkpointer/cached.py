@@ -5,7 +5,7 @@ from contextlib import asynccontextmanager
 from typing import Any
 
 from tenxgraph.core.exceptions import StaleStateError, ThreadOwnershipError
-from tenxgraph.core.state import Message
+from tenxgraph.core.state import AgentState, Message
 from tenxgraph.core.state.agent_state import StateT, StoredState, stored_of
 from tenxgraph.storage.cache.entry import Label
 from tenxgraph.storage.cache.key import checked_prefix, entry_key
@@ -80,9 +80,10 @@ class CachedCheckpointer(CheckpointerWrapper[StateT]):
         return state
 
     async def aput_state_cache(self, config: Config, state: StateT) -> None:
+        stored = stored_of(state)
         label = await self._label(config)
         if label is not None:
-            await self._refresh(label, config, state)
+            await self._refresh(label, config, stored, type(state))
 
     async def aget_state(self, config: Config, version: int | None = None) -> StateT | None:
         if version is not None:
@@ -93,7 +94,7 @@ class CachedCheckpointer(CheckpointerWrapper[StateT]):
         state = await self.durable.aget_state(config)
         config.pop(_REFUSED, None)
         if label is not None and state is not None:
-            await self._refresh(label, config, state)
+            await self._refresh(label, config, stored_of(state), type(state))
         elif label is not None and not str(config.get(_SEEN) or "/").endswith("/"):
             await self._drop(label)  # what is there is of a thread that is no more
         return state
@@ -105,9 +106,10 @@ class CachedCheckpointer(CheckpointerWrapper[StateT]):
         messages: Sequence[Message] | None = None,
         metadata: Mapping[str, Any] | None = None,
     ) -> StateT:
+        put = self.durable.prepared(config, state, messages, metadata)
         await self._look_first(config)
         async with self._dropping_if_refused(config):
-            return await self.durable.aput_checkpoint(config, state, messages, metadata)
+            return await self.durable.put_prepared(config, put)
 
     async def aput_state(self, config: Config, state: StateT) -> StateT:
         state = await self.aput_checkpoint(config, state)
@@ -226,9 +228,11 @@ class CachedCheckpointer(CheckpointerWrapper[StateT]):
         remember(config, stored.version, stored.generation)
         return state
 
-    async def _refresh(self, label: Label, config: Config, state: StateT) -> None:
-        """Write what is stored of the state, if that is what the config is at."""
-        key, stored = self._key(label), stored_of(state)
+    async def _refresh(
+        self, label: Label, config: Config, stored: StoredState | None, kind: type[AgentState]
+    ) -> None:
+        """Write what is stored of a state, if that is what the config is at."""
+        key = self._key(label)
         version = config.get(VERSION_KEY)
         at = (version, config.get(GENERATION_KEY))
         if stored is None or at != (stored.version, str(stored.generation)):
@@ -237,7 +241,7 @@ class CachedCheckpointer(CheckpointerWrapper[StateT]):
         if self._cache.is_away:
             self._cache.skip(key, stored.version)
             return
-        entry = self._entries.write(key, stored, label, self.durable.codec(type(state)))
+        entry = self._entries.write(key, stored, label, self.durable.codec(kind))
         if entry is None:
             await self._drop(label, stored.version)
             return

@@ -2,7 +2,7 @@
 
 from collections.abc import AsyncGenerator, Iterable, Mapping, Sequence
 from contextlib import aclosing
-from typing import Any, cast
+from typing import Any, Generic, NamedTuple, cast
 
 from tenxgraph.core.exceptions import SerializationError, StorageError
 from tenxgraph.core.state import AgentState, Message
@@ -18,13 +18,25 @@ from tenxgraph.storage.backend import (
     StateRow,
     ThreadQuery,
     ToolRow,
+    Write,
 )
 from tenxgraph.storage.checkpointer.base import BaseCheckpointer, Config
 from tenxgraph.storage.draft import Draft, new_generation
 from tenxgraph.storage.records import Page, StateSnapshot, ThreadInfo, ToolExecution
 from tenxgraph.storage.scope import STATE_TYPE_KEY, Scope, checked_text, owner_of, remember
 
-__all__ = ["DurableCheckpointer"]
+__all__ = ["DurableCheckpointer", "PreparedPut"]
+
+
+class PreparedPut(NamedTuple, Generic[StateT]):
+    """A state's write, encoded."""
+
+    scope: Scope
+    state: StateT
+    """Told where it is stored once it is; not read any more."""
+    draft: Draft
+    write: Write
+    tools: Sequence[ToolRow]
 
 # Databases bound the number of parameters of a statement, to 32767 at the least.
 _MOST_IDS = 10_000
@@ -78,16 +90,21 @@ class DurableCheckpointer(BaseCheckpointer[StateT]):
         messages: Sequence[Message] | None = None,
         metadata: Mapping[str, Any] | None = None,
     ) -> StateT:
-        return await self._put(config, state, messages or (), metadata or {})
+        put = self.prepared(config, state, messages, metadata)
+        return await self.put_prepared(config, put)
 
-    async def _put(
+    def prepared(
         self,
         config: Config,
         state: StateT,
-        messages: Sequence[Message],
-        metadata: Mapping[str, Any],
+        messages: Sequence[Message] | None = None,
+        metadata: Mapping[str, Any] | None = None,
         tools: Sequence[ToolRow] = (),
-    ) -> StateT:
+    ) -> PreparedPut[StateT]:
+        """Encode a write now, so that what the caller changes later is not in it.
+
+        Raises what `aput_checkpoint` does before it writes.
+        """
         scope = self.scope(config)
         if not isinstance(state, AgentState):
             message = f"`state` must be an AgentState, not {type(state).__name__}."
@@ -95,17 +112,23 @@ class DurableCheckpointer(BaseCheckpointer[StateT]):
         if self._state_type is AgentState:
             self.bind_state_type(type(state))
         codec = self.codec(type(state))
-        draft = Draft.of_state(codec, scope, config, state, messages, metadata)
+        draft = Draft.of_state(codec, scope, config, state, messages or (), metadata or {})
+        return PreparedPut(scope, state, draft, draft.write(self._keep, tools), tools)
+
+    async def put_prepared(self, config: Config, put: PreparedPut[StateT]) -> StateT:
+        """Write what `prepared` has encoded, and record the new version in the config."""
+        draft = put.draft
         try:
-            committed = await self._backend.commit(scope, draft.write(self._keep, tools))
+            committed = await self._backend.commit(put.scope, put.write)
         except ForgottenMessagesError:
             # The thread these messages were stored in is gone: in the new one they are new.
-            draft = Draft.of_state(codec, scope, config, state, messages, metadata, trust=False)
-            committed = await self._backend.commit(scope, draft.write(self._keep, tools))
-        draft.settle(committed, state)
+            draft.forget_places()
+            write = draft.write(self._keep, put.tools)
+            committed = await self._backend.commit(put.scope, write)
+        draft.settle(committed, put.state)
         remember(config, committed.version, committed.generation)
         config["_stop_requested"] = committed.stop_requested
-        return state
+        return put.state
 
     async def aget_state(self, config: Config, version: int | None = None) -> StateT | None:
         scope = self.scope(config)
@@ -271,7 +294,8 @@ class DurableCheckpointer(BaseCheckpointer[StateT]):
         await fork.refuse_existing(self._backend, self.scope(forked))
         tools = await self._backend.list_tools(self.scope(config), None)
         origin = {"forked_from": config["thread_id"]}
-        await self._put(forked, state, (), origin, fork.tools_of(state.context, tools))
+        rows = fork.tools_of(state.context, tools)
+        await self.put_prepared(forked, self.prepared(forked, state, (), origin, rows))
         return forked
 
     async def aexport_thread(self, config: Config) -> AsyncGenerator[str, None]:
@@ -328,7 +352,8 @@ class DurableCheckpointer(BaseCheckpointer[StateT]):
     async def aput_tool_result(self, config: Config, execution: ToolExecution) -> None:
         scope = self.scope(config)
         result = self.codec().dumps(execution.result, "result")
-        await self._backend.put_tool(scope, ToolRow(execution, result))
+        # A copy: the record is the caller's, who may change it while the write is on its way.
+        await self._backend.put_tool(scope, ToolRow(execution.model_copy(), result))
 
     def _execution(self, row: ToolRow) -> ToolExecution:
         result = None if row.result is None else self.codec().loads(row.result)
