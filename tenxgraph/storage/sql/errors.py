@@ -12,8 +12,11 @@ from tenxgraph.core.exceptions import SchemaVersionError, StorageError, Transien
 __all__ = [
     "cannot_open",
     "is_connection_lost",
+    "is_name_taken",
+    "is_plan_outdated",
     "is_privilege_missing",
     "is_unique_violation",
+    "is_wrong_transaction",
     "translating",
 ]
 
@@ -24,6 +27,11 @@ _LOGIN = ("28", "3D")
 _MISSING_TABLE = ("42P01", "3F000", "42703")
 _MISSING_PRIVILEGE = "42501"
 _UNIQUE = "23505"
+_NAME_TAKEN = ("42P07", "42710")
+# A serialization failure, and a write in a read-only transaction.
+_TRANSACTION = ("40001", "25006")
+# What asyncpg and SQLAlchemy call a prepared statement, or a type, that DDL has changed since.
+_OUTDATED = frozenset({"InvalidCachedStatementError", "OutdatedSchemaCacheError"})
 
 
 def _sqlstate(error: BaseException | None) -> str:
@@ -39,6 +47,26 @@ def _sqlstate(error: BaseException | None) -> str:
 def is_unique_violation(error: DBAPIError) -> bool:
     """Whether a row of that key was there already."""
     return _sqlstate(error.orig) == _UNIQUE
+
+
+def is_plan_outdated(error: DBAPIError) -> bool:
+    """Whether DDL has changed what a prepared statement returns; nothing was carried out."""
+    cause: BaseException | None = error.orig
+    while cause is not None:
+        if type(cause).__name__ in _OUTDATED:
+            return True
+        cause = cause.__cause__
+    return "cache lookup failed for type" in str(error.orig)
+
+
+def is_wrong_transaction(error: DBAPIError) -> bool:
+    """Whether the database's own default, stricter than what is needed, has refused the work."""
+    return _sqlstate(error.orig) in _TRANSACTION
+
+
+def is_name_taken(error: DBAPIError) -> bool:
+    """Whether something of that name is in the database already."""
+    return _sqlstate(error.orig) in _NAME_TAKEN or str(error.orig).endswith(" already exists")
 
 
 def is_privilege_missing(error: DBAPIError) -> bool:

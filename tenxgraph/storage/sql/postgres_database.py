@@ -15,7 +15,12 @@ from tenxgraph._per_loop import PerLoop
 from tenxgraph.storage.sql import migrate
 from tenxgraph.storage.sql.dsn import PostgresDsn
 from tenxgraph.storage.sql.engine_closing import close_engine
-from tenxgraph.storage.sql.errors import is_connection_lost, translating
+from tenxgraph.storage.sql.errors import (
+    is_connection_lost,
+    is_plan_outdated,
+    is_wrong_transaction,
+    translating,
+)
 
 __all__ = ["PostgresDatabase", "PostgresOptions", "engine_for"]
 
@@ -23,6 +28,13 @@ R = TypeVar("R")
 T = TypeVar("T")
 
 _END: Any = object()
+
+# Said once per connection, as a statement of its own would be one more round trip for each write.
+_SETTINGS = {
+    "default_transaction_isolation": "read committed",
+    "default_transaction_read_only": "off",
+}
+_SET_TRANSACTION = "SET TRANSACTION ISOLATION LEVEL READ COMMITTED, READ WRITE"
 
 
 class PostgresOptions:
@@ -61,11 +73,24 @@ def engine_for(dsn: PostgresDsn, options: PostgresOptions) -> AsyncEngine:
     asyncpg = require("asyncpg", extra="postgres", wanted_by="PostgreSQL")
     pgbouncer = options.pgbouncer or dsn.pgbouncer
 
+    settings = {} if pgbouncer else dict(_SETTINGS)
+
     async def connect() -> Any:
+        try:
+            return await open_connection()
+        except asyncpg.exceptions.ProtocolViolationError:
+            if not settings:
+                raise
+            # A pooler that keeps sessions, but passes no settings on; see `_carried_out`.
+            settings.clear()
+            return await open_connection()
+
+    async def open_connection() -> Any:
         return await asyncpg.connect(
             dsn=dsn.url,
             timeout=dsn.connect_timeout or options.connect_timeout,
             command_timeout=options.command_timeout,
+            server_settings=settings,
             **({"statement_cache_size": 0} if pgbouncer else {}),
         )
 
@@ -152,6 +177,7 @@ class PostgresDatabase:
         options: PostgresOptions,
     ) -> None:
         self.schema = schema
+        self._explicit = False
         self._engine: AsyncEngine | None = None
         if isinstance(source, AsyncEngine):
             self.place = f"PostgreSQL at {source.url.host}/{source.url.database}"
@@ -176,6 +202,31 @@ class PostgresDatabase:
 
     async def once(self, work: Callable[[Connection], T]) -> T:
         """Run one statement, and let the driver's errors through to a caller who knows them."""
+        return await self._carried_out(self._once, work)
+
+    async def transaction(self, work: Callable[[Connection], T]) -> T:
+        """Run a unit of work in one transaction, and let the driver's errors through."""
+        return await self._carried_out(self._transaction, work)
+
+    async def _carried_out(
+        self,
+        run: Callable[[Callable[[Connection], T]], Awaitable[T]],
+        work: Callable[[Connection], T],
+    ) -> T:
+        """Run a unit of work, and again where the server refused it whole for a passing reason."""
+        explicit = self._explicit
+        try:
+            return await (self._transaction if explicit else run)(work)
+        except DBAPIError as error:
+            if is_wrong_transaction(error) and not explicit:
+                # The database's default is another one, and this connection does not say ours:
+                # it is the engine of the caller's, or behind a pooler.
+                self._explicit = True
+            elif not is_plan_outdated(error):
+                raise
+            return await (self._transaction if self._explicit else run)(work)
+
+    async def _once(self, work: Callable[[Connection], T]) -> T:
         engine = await self.engine()
 
         # All in one: to switch between the loop and SQLAlchemy for each step on its own costs as
@@ -189,12 +240,13 @@ class PostgresDatabase:
 
         return await greenlet_spawn(run)
 
-    async def transaction(self, work: Callable[[Connection], T]) -> T:
-        """Run a unit of work in one transaction, and let the driver's errors through."""
+    async def _transaction(self, work: Callable[[Connection], T]) -> T:
         engine = await self.engine()
         async with engine.connect() as connection:
             await self._leave_autocommit(connection)
             async with connection.begin():
+                if self._explicit:
+                    await connection.exec_driver_sql(_SET_TRANSACTION)
                 return await connection.run_sync(work)
 
     async def stream(self, work: Callable[[Connection], Iterator[T]]) -> AsyncGenerator[T, None]:
