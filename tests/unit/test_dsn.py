@@ -6,6 +6,8 @@ from typing import Any
 
 import pytest
 
+from tenxgraph.core.exceptions import StorageError
+from tenxgraph.core.state import AgentState
 from tenxgraph.storage.checkpointer import (
     PostgresCheckpointer,
     SqliteCheckpointer,
@@ -195,6 +197,92 @@ def test_a_file_behind_two_slashes_is_not_taken_for_a_host() -> None:
 def test_a_url_without_its_slashes_is_no_path(dsn: str) -> None:
     with pytest.raises(ValueError, match="must be a postgresql://"):
         create_checkpointer(dsn)
+
+
+@pytest.mark.parametrize(
+    ("dsn", "words"),
+    [
+        ("sqlite:///file:x?mode=memory&cache=shared&uri=true", "`file:` URIs.*:memory:"),
+        ("sqlite+aiosqlite:///file:x.db", "`file:` URIs"),
+        ("file:x.db?mode=ro", "`file:` URIs"),
+        ("file::memory:?cache=shared", "`file:` URIs"),
+        ("sqlite:///x.db?uri=true", "`file:` URIs"),
+        ("sqlite:///x.db?mode=memory", "`file:` URIs"),
+        ("sqlite://?mode=memory", "`file:` URIs"),
+        ("sqlite:///x.db?mode=ro", "rwc or rw"),
+        ("sqlite:///x.db?mode=", "rwc or rw"),
+        (
+            "sqlite:///x.db?timeout=5&check_same_thread=false",
+            "`check_same_thread`, `timeout`.*mode",
+        ),
+    ],
+)
+def test_options_of_a_sqlite_url_are_understood_or_refused(
+    dsn: str, words: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    for opens in (create_checkpointer, SqliteCheckpointer, open_database):
+        with pytest.raises(ValueError, match=words):
+            opens(dsn)
+    assert list(tmp_path.iterdir()) == []
+
+
+async def test_a_file_that_must_be_there_is_not_made(tmp_path: Path) -> None:
+    path = tmp_path / "agents.db"
+    dsn = f"sqlite:///{path}?mode=rw"
+    async with SqliteCheckpointer[AgentState](dsn) as kept:
+        with pytest.raises(StorageError, match="mode=rw") as caught:
+            await kept.asetup()
+    assert caught.value.code == "cannot_open"
+    assert not path.exists()
+    async with SqliteCheckpointer[AgentState](f"sqlite:///{path}?mode=rwc") as kept:
+        await kept.asetup()
+    async with SqliteCheckpointer[AgentState](dsn) as kept:
+        await kept.asetup()
+
+
+@pytest.mark.parametrize(
+    ("query", "names"),
+    [
+        ("sslmod=require", "`sslmod`.*sslmode"),
+        ("schema=tenant", "`schema`.*schema=.*search_path"),
+        ("sslmode=require&supa=x&foo=", "`foo`, `supa`"),
+    ],
+)
+def test_unknown_options_of_a_postgresql_url_are_refused(query: str, names: str) -> None:
+    dsn = f"postgresql://u:{SECRET}@h/db?{query}"
+    for opens in (create_checkpointer, PostgresCheckpointer, open_database):
+        with pytest.raises(ValueError, match=names) as caught:
+            opens(dsn)
+        assert SECRET not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    "dsn", [f"host=h dbname=db password={SECRET}", "dbname = agents", "service=mine"]
+)
+def test_keywords_of_libpq_make_no_file(
+    dsn: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    for opens in (create_checkpointer, SqliteCheckpointer, PostgresCheckpointer, open_database):
+        with pytest.raises(ValueError, match=r"postgresql://user:password@host") as caught:
+            opens(dsn)
+        assert SECRET not in str(caught.value)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_redis_in_front_of_sqlite_is_refused() -> None:
+    with pytest.raises(ValueError, match="redis_url.*PostgreSQL"):
+        create_checkpointer("agents.db", redis_url="redis://h")
+
+
+def test_unknown_options_are_refused_with_the_names_of_the_known() -> None:
+    with pytest.raises(TypeError, match=r"`pool_sise`.*pool_size, pool_timeout"):
+        create_checkpointer("postgresql://h/db", pool_sise=5)
+    with pytest.raises(TypeError, match=r"`pool_sise`.*pool_size"):
+        create_checkpointer("postgresql://h/db", redis_url="redis://h", pool_sise=5)
+    with pytest.raises(TypeError, match=r"`history`.*enforce_user_isolation, state_history_limit"):
+        create_checkpointer(":memory:", history=5)
 
 
 def test_migrating_what_is_gone_at_once_is_refused() -> None:

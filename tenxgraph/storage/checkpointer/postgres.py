@@ -4,6 +4,7 @@ from typing import TYPE_CHECKING, Any
 
 from tenxgraph._optional import require
 from tenxgraph.core.state.agent_state import StateT
+from tenxgraph.storage.checkpointer._options import refuse_unknown_options
 from tenxgraph.storage.checkpointer.durable import DurableCheckpointer
 from tenxgraph.storage.sql.dsn import PostgresDsn
 
@@ -31,6 +32,7 @@ class PostgresCheckpointer(DurableCheckpointer[StateT]):
 
     Raises:
         ValueError: not exactly one of DSN and engine, no PostgreSQL, or no name for a schema.
+        TypeError: an option is not known; names those that are.
         ImportError: asyncpg is not installed.
     """
 
@@ -49,6 +51,7 @@ class PostgresCheckpointer(DurableCheckpointer[StateT]):
         from tenxgraph.storage.sql.postgres_database import PostgresDatabase, PostgresOptions
 
         require("asyncpg", extra="postgres", wanted_by=type(self).__name__)
+        refuse_unknown_options(type(self), connection, PostgresOptions)
         self.schema = _checked_schema(schema)
         self._source = _checked_source(postgres_dsn, engine)
         database = PostgresDatabase(self._source, self.schema, PostgresOptions(**connection))

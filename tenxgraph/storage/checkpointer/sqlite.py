@@ -4,7 +4,7 @@ import os
 
 from tenxgraph.core.state.agent_state import StateT
 from tenxgraph.storage.checkpointer.durable import DurableCheckpointer
-from tenxgraph.storage.sql.dsn import is_postgres, sqlite_path
+from tenxgraph.storage.sql.dsn import SqliteDsn, is_postgres
 
 __all__ = ["SqliteCheckpointer"]
 
@@ -13,12 +13,13 @@ class SqliteCheckpointer(DurableCheckpointer[StateT]):
     """Threads in one SQLite file, for desktop, command line and embedded agents.
 
     Args:
-        db_path: a path, `":memory:"`, or a `sqlite:///` or `sqlite+aiosqlite:///` URL.
+        db_path: a path, `":memory:"`, or a `sqlite:///` or `sqlite+aiosqlite:///` URL, whose one
+            option is `mode`: `rwc`, the default, or `rw`, with which `setup()` makes no file.
         state_history_limit: how many snapshots of each thread are kept.
         enforce_user_isolation: whether threads belong to the `user_id` of the config.
 
     Raises:
-        ValueError: `db_path` is none of these.
+        ValueError: `db_path` is none of these, or has options that are not known.
     """
 
     def __init__(
@@ -36,7 +37,8 @@ class SqliteCheckpointer(DurableCheckpointer[StateT]):
         if not path or is_postgres(path):
             message = "`db_path` must be the path of a file, `:memory:` or a sqlite:/// URL."
             raise ValueError(message)
-        self._database = SqliteDatabase(sqlite_path(path) or path)
+        file = SqliteDsn.parse(path)
+        self._database = SqliteDatabase(file.path, must_exist=file.must_exist)
         super().__init__(
             SqliteBackend(self._database),
             state_history_limit=state_history_limit,

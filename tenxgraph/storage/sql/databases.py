@@ -1,6 +1,6 @@
 """From a DSN to a database: the one place where the dialect is chosen."""
 
-from tenxgraph.storage.sql.dsn import PostgresDsn, is_postgres, sqlite_path
+from tenxgraph.storage.sql.dsn import PostgresDsn, SqliteDsn, is_postgres, sqlite_path
 from tenxgraph.storage.sql.postgres_database import PostgresDatabase, PostgresOptions
 from tenxgraph.storage.sql.sqlite_database import MEMORY, SqliteDatabase
 
@@ -21,11 +21,11 @@ def open_database(dsn: str | None, schema: str | None = None) -> PostgresDatabas
         raise ValueError(message)
     if is_postgres(dsn):
         return PostgresDatabase(PostgresDsn.parse(dsn), schema or "public", PostgresOptions())
-    path = sqlite_path(dsn) if "://" in dsn else dsn
-    if path is None:
+    if "://" in dsn and sqlite_path(dsn) is None:
         message = "The DSN must be a postgresql:// or sqlite:/// URL, or the path of a SQLite file."
         raise ValueError(message)
-    if path == MEMORY:
+    file = SqliteDsn.parse(dsn)
+    if file.path == MEMORY:
         message = f"{dsn} names no file, so what is done to it is gone at once."
         raise ValueError(message)
-    return SqliteDatabase(path)
+    return SqliteDatabase(file.path, must_exist=file.must_exist)

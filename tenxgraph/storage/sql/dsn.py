@@ -1,10 +1,11 @@
 """What hosts hand out as a database URL, understood: for PostgreSQL in the way libpq does."""
 
 import re
+from collections.abc import Iterable
 from dataclasses import dataclass
 from urllib.parse import parse_qsl, quote, urlencode, urlsplit
 
-__all__ = ["PostgresDsn", "is_postgres", "masked", "sqlite_path"]
+__all__ = ["PostgresDsn", "SqliteDsn", "is_postgres", "masked", "refuse_keywords", "sqlite_path"]
 
 _POSTGRES = re.compile(r"^postgres(?:ql)?(?:\+asyncpg)?$")
 _SQLITE = re.compile(r"^sqlite(?:\+aiosqlite)?$")
@@ -23,6 +24,22 @@ _CLIENT_ONLY = frozenset(
 _NOT_OURS = frozenset(
     {"prepared_statement_cache_size", "async_fallback", "connection_limit", "pool_timeout"}
 )
+# What asyncpg and libpq understand of a connection, and settings of the server that are often put
+# into a URL. Others would be sent to the server as settings, and be refused there at best.
+_CONNECTION = frozenset(
+    {
+        "application_name", "database", "dbname", "direct_tls", "gsslib", "host", "krbsrvname",
+        "options", "passfile", "password", "port", "service", "servicefile", "sslcert", "sslcrl",
+        "sslkey", "sslmode", "ssl_max_protocol_version", "ssl_min_protocol_version",
+        "sslnegotiation", "sslpassword", "sslrootcert", "target_session_attrs", "user",
+        "idle_in_transaction_session_timeout", "jit", "lock_timeout", "search_path",
+        "statement_timeout", "timezone", "work_mem",
+    }
+)  # fmt: skip
+_OURS = frozenset({"connect_timeout", "pgbouncer", "ssl"})
+# How libpq's other form begins, which is no URL: host=localhost dbname=agents.
+_KEYWORDS = re.compile(r"\s*(?:host|hostaddr|port|dbname|user|password|service|sslmode)\s*=")
+_SQLITE_MODES = {"rwc": False, "rw": True}
 _TRUE = frozenset({"1", "true", "yes", "on"})
 
 
@@ -44,6 +61,7 @@ class PostgresDsn:
             ValueError: it is no such URL; the message does not repeat it, as it may hold a
                 password.
         """
+        refuse_keywords(dsn)
         parts = urlsplit(dsn) if isinstance(dsn, str) else None
         if parts is None or not _POSTGRES.match(parts.scheme):
             message = (
@@ -58,6 +76,7 @@ class PostgresDsn:
             )
             raise ValueError(message)
         options = dict(parse_qsl(parts.query, keep_blank_values=True))
+        _refuse_unknown("PostgreSQL", options, _CONNECTION | _OURS | _CLIENT_ONLY | _NOT_OURS)
         timeout = options.pop("connect_timeout", None)
         pgbouncer = options.pop("pgbouncer", "").lower() in _TRUE
         if "ssl" in options:  # SQLAlchemy's spelling
@@ -99,19 +118,94 @@ def is_postgres(dsn: str) -> bool:
     return bool(_POSTGRES.match(dsn.partition("://")[0]))
 
 
+def refuse_keywords(dsn: object) -> None:
+    """Raise `ValueError` for libpq's `host=... dbname=...`, which would pass for a file's name."""
+    if isinstance(dsn, str) and _KEYWORDS.match(dsn):
+        message = (
+            "The PostgreSQL DSN must be a URL: instead of `host=... dbname=...` write "
+            "postgresql://user:password@host:5432/dbname."
+        )
+        raise ValueError(message)
+
+
+@dataclass(frozen=True, slots=True)
+class SqliteDsn:
+    """A SQLite file."""
+
+    path: str
+    """`:memory:` where it is none."""
+    must_exist: bool = False
+    """Whether `setup()` may not make it, as `mode=rw` says."""
+
+    @classmethod
+    def parse(cls, dsn: str) -> "SqliteDsn":
+        """Read a path, `:memory:`, or a `sqlite:///` or `sqlite+aiosqlite:///` URL.
+
+        Raises:
+            ValueError: it is neither, has options that are not known, or is a `file:` URI.
+        """
+        refuse_keywords(dsn)
+        path = sqlite_path(dsn)
+        if path is None:
+            path = dsn
+        elif "?" in dsn:
+            options = dict(parse_qsl(dsn.partition("?")[2], keep_blank_values=True))
+            return cls(path, cls._mode(options))
+        if path.startswith("file:"):
+            raise ValueError(_NO_URI)
+        return cls(path)
+
+    @staticmethod
+    def _mode(options: dict[str, str]) -> bool:
+        if {"uri", "cache"} & options.keys() or options.get("mode") == "memory":
+            raise ValueError(_NO_URI)
+        _refuse_unknown("SQLite", options, {"mode"})
+        mode = options.get("mode", "rwc")
+        if mode not in _SQLITE_MODES:
+            message = (
+                f"`mode` in the SQLite URL must be rwc or rw, not {mode!r}: a checkpointer writes."
+            )
+            raise ValueError(message)
+        return _SQLITE_MODES[mode]
+
+
+_NO_URI = (
+    "SQLite's `file:` URIs and shared in-memory databases are not supported. Write "
+    "sqlite:///agents.db or the path for a file, and :memory: for a database in memory, which "
+    "belongs to its checkpointer alone."
+)
+
+
+def _refuse_unknown(kind: str, options: Iterable[str], known: Iterable[str]) -> None:
+    unknown = sorted(set(options) - set(known))
+    if not unknown:
+        return
+    names = ", ".join(f"`{name}`" for name in unknown)
+    hint = ""
+    if "schema" in unknown:
+        hint = " The schema is an argument: schema=..., or TENXGRAPH_SCHEMA for Alembic."
+    message = (
+        f"The {kind} DSN has options that are not known: {names}.{hint} Known are: "
+        f"{', '.join(sorted(known))}."
+    )
+    raise ValueError(message)
+
+
 def sqlite_path(dsn: str) -> str | None:
     """The file a SQLite URL names, `:memory:` if it names none, `None` if it is no such URL.
 
     Raises:
-        ValueError: a file name stands where a host would, behind two slashes.
+        ValueError: a file name stands where a host would, behind two slashes; or it is a URI.
     """
     scheme, separator, rest = dsn.partition("://")
     if not separator or not _SQLITE.match(scheme):
         return None
-    if rest and not rest.startswith("/"):
+    if rest and not rest.startswith(("/", "?")):
         message = f"{dsn} has two slashes in front of the file; write {scheme}:///{rest}."
         raise ValueError(message)
     path = rest.partition("?")[0].removeprefix("/")
+    if path.startswith("file:"):
+        raise ValueError(_NO_URI)
     return path if path not in ("", ":memory:") else ":memory:"
 
 

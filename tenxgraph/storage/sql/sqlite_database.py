@@ -13,6 +13,7 @@ from typing import Any, TypeVar
 from sqlalchemy import Connection
 
 from tenxgraph._per_loop import PerLoop, closing
+from tenxgraph.core.exceptions import StorageError
 from tenxgraph.storage.sql import migrate
 from tenxgraph.storage.sql.engine_closing import close_engine
 from tenxgraph.storage.sql.errors import cannot_open, translating
@@ -126,7 +127,8 @@ class SqliteDatabase:
     Writes run in the writer's thread, reads through aiosqlite side by side with them.
     """
 
-    def __init__(self, path: str) -> None:
+    def __init__(self, path: str, *, must_exist: bool = False) -> None:
+        self._must_exist = must_exist
         self.path = path if path == MEMORY else str(Path(path).expanduser().absolute())
         self._lock = threading.Lock()
         self._pid = os.getpid()
@@ -179,6 +181,9 @@ class SqliteDatabase:
         """Bring the file to the newest revision."""
         if self._exists() and await self.read(_is_current):
             return
+        if self._must_exist and not self._exists():
+            message = f"There is no file {self.path}, and `mode=rw` forbids to make it."
+            raise StorageError(message, code="cannot_open")
         async with migrate.one_at_a_time():
             await self.write(_upgrade)
 
