@@ -97,6 +97,29 @@ async def test_hanging_costs_at_most_the_timeout(server: RedisServer) -> None:
     await checkpointer.aclose()
 
 
+@pytest.mark.parametrize("connected", [True, False])
+@pytest.mark.parametrize("through_the_cache", [True, False])
+async def test_a_hanging_redis_costs_a_read_one_wait(
+    connected: bool, through_the_cache: bool, server: RedisServer
+) -> None:
+    first = cached(server.url(), timeout=0.1)
+    await turn(first, "a")
+    checkpointer = first if connected else cached(server.url(), first, timeout=0.1)
+    before = checkpointer.cache_stats.errors
+    server.pause()
+    try:
+        mine = dict(IDS)
+        if through_the_cache:
+            await checkpointer.aget_state_cache(mine)
+        assert await checkpointer.aget_state(mine) is not None
+        assert checkpointer.cache_stats.errors - before == 1
+    finally:
+        server.resume()
+    assert await texts_in(checkpointer) == said("a")
+    for one in {first, checkpointer}:
+        await one.aclose()
+
+
 async def test_a_read_only_replica(caplog: pytest.LogCaptureFixture) -> None:
     with (
         RedisServer(config={"repl-diskless-sync-delay": 0}) as server,

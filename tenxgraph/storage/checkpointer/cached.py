@@ -93,7 +93,10 @@ class CachedCheckpointer(CheckpointerWrapper[StateT]):
             config[_SEEN] = await self._cache.look(self._key(label))
         state = await self.durable.aget_state(config)
         config.pop(_REFUSED, None)
-        if label is not None and state is not None:
+        if label is not None and state is not None and config.get(_SEEN) is None:
+            # Redis has just let the look wait in vain, and would let this call wait once more.
+            self._cache.skip(self._key(label), config[VERSION_KEY])
+        elif label is not None and state is not None:
             await self._refresh(label, config, stored_of(state), type(state))
         elif label is not None and not str(config.get(_SEEN) or "/").endswith("/"):
             await self._drop(label)  # what is there is of a thread that is no more
