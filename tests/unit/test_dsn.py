@@ -272,7 +272,7 @@ def test_keywords_of_libpq_make_no_file(
 
 
 def test_a_redis_in_front_of_sqlite_is_refused() -> None:
-    with pytest.raises(ValueError, match="redis_url.*PostgreSQL"):
+    with pytest.raises(ValueError, match=r"redis_url.*PostgreSQL"):
         create_checkpointer("agents.db", redis_url="redis://h")
 
 
