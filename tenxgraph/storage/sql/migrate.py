@@ -101,7 +101,8 @@ def refuse_taken_names(connection: Connection, schema: str | None) -> None:
     there = {*inspector.get_table_names(schema), *inspector.get_view_names(schema)}
     taken = sorted(there & Base.metadata.tables.keys())
     # Asked afterwards: another process may have made them in between.
-    if taken and installed_revision(connection, schema) is None:
+    installed = installed_revision(connection, schema)
+    if taken and installed is None:
         raise _name_taken(taken, schema)
 
 
