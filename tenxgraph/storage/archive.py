@@ -8,6 +8,7 @@ from uuid import UUID
 
 from tenxgraph.core.exceptions import SerializationError
 from tenxgraph.core.state.codec import to_text
+from tenxgraph.core.state.nesting import check_depth, on_fresh_stack
 from tenxgraph.storage import archive_rows
 from tenxgraph.storage.backend import Archive, ArchivePage
 
@@ -16,6 +17,9 @@ __all__ = ["lines", "parse"]
 FORMAT = 1
 # Columns that hold JSON as text, and are embedded in a line as what they say.
 _DOCUMENTS = frozenset({"data", "state_data", "result"})
+# Columns with what users have put together, and how many levels are around that: a state's fields,
+# a message's fields, content, blocks and calls.
+_LEVELS = {"meta": 0, "result": 0, "state_data": 1, "data": 4}
 # A run in progress belongs to the thread that it runs on, not to a copy of it.
 _OF_A_RUN = frozenset({"lease_holder", "lease_until"})
 _KINDS = {"message": "messages", "state": "states", "tool_execution": "tool_executions"}
@@ -114,7 +118,9 @@ def _written(name: str, value: Any) -> Any:
 
 def _read_line(number: int, text: str) -> tuple[str, dict[str, Any]]:
     try:
-        document = json.loads(text)
+        document = on_fresh_stack(json.loads, text)
+        for name, levels in _LEVELS.items():
+            check_depth(document.get(name), f"{document.get('kind')}.{name}", levels)
         kind = document.pop("kind")
         if kind == "thread" and document.pop("format", None) != FORMAT:
             message = f"The export is not of format {FORMAT}; it was made by another version."

@@ -9,9 +9,9 @@ import dataclasses
 import functools
 import json
 import typing
-from collections.abc import Callable, Container
+from collections.abc import Callable, Container, Mapping
 from enum import Enum, Flag
-from typing import Any
+from typing import Any, TypeVar
 
 from pydantic import (
     BaseModel,
@@ -24,11 +24,15 @@ from tenxgraph.core.exceptions import SerializationError, UnknownTypeError
 from tenxgraph.core.state import scalars
 from tenxgraph.core.state.frozen import FrozenDict, FrozenList
 from tenxgraph.core.state.hints import argument, arguments, is_exactly
+from tenxgraph.core.state.nesting import MAX_DEPTH, on_fresh_stack, too_deep
 from tenxgraph.core.state.registry import GLOBAL, TypeRegistry
 from tenxgraph.core.state.scalars import MARK, Json, tag
 
 __all__ = ["Codec", "first_problem", "to_text"]
 
+R = TypeVar("R")
+
+_NO_DEPTHS: Mapping[str, int] = {}
 _MARKED = '"$t"'
 
 
@@ -57,16 +61,15 @@ class Codec:
             SerializationError: the text is not JSON of this encoding.
         """
         try:
-            if _MARKED not in text:
-                return json.loads(text)
-            return json.loads(text, object_hook=self._revive)
+            hook = self._revive if _MARKED in text else None
+            return on_fresh_stack(functools.partial(json.loads, object_hook=hook), text)
         except (ValueError, KeyError, TypeError, ArithmeticError, RecursionError) as error:
             message = f"Stored data cannot be read: {error}"
             raise SerializationError(message) from error
 
     def decode(self, tree: Json) -> Any:
         """Decode JSON that has been parsed already. Raises what `loads` does."""
-        return self.loads(json.dumps(tree))
+        return self.loads(on_fresh_stack(json.dumps, tree))
 
     def decode_or_leave(self, tree: Json) -> Any:
         """Decode parsed JSON, or leave it as it is stored where that cannot be done any more."""
@@ -77,92 +80,123 @@ class Codec:
 
     def encode(self, value: Any, path: str = "value", hint: Any = Any) -> Json:
         """Turn a value into JSON; `hint` is its declared type, which need not be written down."""
-        try:
-            return self._encode(value, path, hint)
-        except RecursionError:
-            raise _too_deep(path) from None
+        return self._on_fresh_stack(self._encode, value, path, hint)
 
-    def fields(self, model: BaseModel, path: str, *, skip: Container[str] = ()) -> dict[str, Json]:
-        """Encode the fields of a model, extra ones included, by their declared types."""
-        try:
-            return self._fields(model, path, skip)
-        except RecursionError:
-            raise _too_deep(path) from None
+    def fields(
+        self,
+        model: BaseModel,
+        path: str,
+        *,
+        skip: Container[str] = (),
+        depths: Mapping[str, int] = _NO_DEPTHS,
+    ) -> dict[str, Json]:
+        """Encode the fields of a model, extra ones included, by their declared types.
 
-    def _fields(self, model: BaseModel, path: str, skip: Container[str] = ()) -> dict[str, Json]:
+        Args:
+            model: the model.
+            path: what errors call it.
+            skip: fields that are left out.
+            depths: by field, how deep it counts as nested; less than 0 where it has levels of its
+                own in which no value of a user's can be.
+        """
+        return self._on_fresh_stack(self._fields, model, path, 0, skip, depths)
+
+    @staticmethod
+    def _on_fresh_stack(encode: Callable[..., R], value: Any, path: str, *more: Any) -> R:
+        try:
+            return on_fresh_stack(encode, value, path, *more)
+        except RecursionError:
+            raise too_deep(path) from None
+
+    def _fields(
+        self,
+        model: BaseModel,
+        path: str,
+        depth: int,
+        skip: Container[str] = (),
+        depths: Mapping[str, int] = _NO_DEPTHS,
+    ) -> dict[str, Json]:
         declared = _declared_fields(type(model))
         encoded = {
             name: value
             if (kind := type(value)) is str or kind is bool or value is None
-            else self._encode(value, f"{path}.{name}", declared[name])
+            else self._encode(value, f"{path}.{name}", declared[name], depths.get(name, depth))
             for name, value in model.__dict__.items()
             if name in declared and name not in skip
         }
         for name, value in (model.__pydantic_extra__ or {}).items():
-            encoded[name] = self._encode(value, f"{path}.{name}", Any)
+            encoded[name] = self._encode(value, f"{path}.{name}", Any, depth)
         return unmistakable(encoded)
 
-    def _encode(self, value: Any, path: str, hint: Any) -> Json:
+    def _encode(self, value: Any, path: str, hint: Any, depth: int = 0) -> Json:
         kind = type(value)
         if kind is str or kind is bool or value is None:
             return value
-        encoder = _ENCODERS.get(kind)
-        if encoder is not None:
-            return encoder(self, value, path, hint)
         if kind in scalars.WRITERS:
             return scalars.WRITERS[kind](value)
+        depth += 1
+        if depth > MAX_DEPTH:
+            raise too_deep(path)
+        encoder = _ENCODERS.get(kind)
+        if encoder is not None:
+            return encoder(self, value, path, hint, depth)
         if isinstance(value, BaseModel):
             _check_model(value, path)
-            return self._object(value, path, hint, lambda: self._fields(value, path))
+            return self._object(value, path, hint, lambda: self._fields(value, path, depth))
         if isinstance(value, Enum):
-            return self._enum(value, path, hint)
+            return self._enum(value, path, hint, depth)
         if dataclasses.is_dataclass(kind):
-            return self._dataclass(value, path, hint)
-        return self._through_pydantic(value, path, hint)
+            return self._dataclass(value, path, hint, depth)
+        return self._through_pydantic(value, path, hint, depth)
 
-    def _list(self, value: list[Any], path: str, hint: Any) -> Json:
+    def _list(self, value: list[Any], path: str, hint: Any, depth: int) -> Json:
         item = argument(hint, 0, list)
-        return [self._encode(entry, f"{path}[{i}]", item) for i, entry in enumerate(value)]
+        return [self._encode(entry, f"{path}[{i}]", item, depth) for i, entry in enumerate(value)]
 
-    def _tuple(self, value: tuple[Any, ...], path: str, hint: Any) -> Json:
+    def _tuple(self, value: tuple[Any, ...], path: str, hint: Any, depth: int) -> Json:
         # One declared shape is enough for pydantic to make a tuple of the list again.
         hints = () if hint is Any else arguments(hint, tuple)
         if not hints:
-            items = [self._encode(entry, f"{path}[{i}]", Any) for i, entry in enumerate(value)]
+            items = [
+                self._encode(entry, f"{path}[{i}]", Any, depth) for i, entry in enumerate(value)
+            ]
             return tag("tuple", items)
         if len(hints) == 2 and hints[1] is Ellipsis:
             hints = (hints[0],) * len(value)
         if len(hints) != len(value):
             hints = (Any,) * len(value)
         return [
-            self._encode(entry, f"{path}[{i}]", item)
+            self._encode(entry, f"{path}[{i}]", item, depth)
             for i, (entry, item) in enumerate(zip(value, hints, strict=True))
         ]
 
-    def _dict(self, value: dict[Any, Any], path: str, hint: Any) -> Json:
+    def _dict(self, value: dict[Any, Any], path: str, hint: Any, depth: int) -> Json:
         item = argument(hint, 1, dict)
         if MARK in value or not all(type(key) is str for key in value):
             # Keys say themselves what they are: read as a mere list, one could be no key.
             pairs = [
                 [
-                    self._encode(key, f"{path} key {key!r}", Any),
-                    self._encode(entry, f"{path}[{key!r}]", item),
+                    self._encode(key, f"{path} key {key!r}", Any, depth),
+                    self._encode(entry, f"{path}[{key!r}]", item, depth),
                 ]
                 for key, entry in value.items()
             ]
             return tag("dict", pairs)
-        return {key: self._encode(entry, f"{path}[{key!r}]", item) for key, entry in value.items()}
+        return {
+            key: self._encode(entry, f"{path}[{key!r}]", item, depth)
+            for key, entry in value.items()
+        }
 
-    def _set(self, value: set[Any] | frozenset[Any], path: str, _hint: Any) -> Json:
+    def _set(self, value: set[Any] | frozenset[Any], path: str, _hint: Any, depth: int) -> Json:
         # Members say themselves what they are: read as a mere list, one could be no member.
-        encoded = [self._encode(entry, f"{path}{{{entry!r}}}", Any) for entry in value]
+        encoded = [self._encode(entry, f"{path}{{{entry!r}}}", Any, depth) for entry in value]
         # A set has no order of its own: the same set must give the same text.
         encoded.sort(key=lambda entry: json.dumps(entry, sort_keys=True))
         return tag("set" if type(value) is set else "frozenset", encoded)
 
-    def _enum(self, value: Enum, path: str, hint: Any) -> Json:
+    def _enum(self, value: Enum, path: str, hint: Any, depth: int) -> Json:
         if is_exactly(hint, type(value)):
-            return self._encode(value.value, path, Any)
+            return self._encode(value.value, path, Any, depth)
         # Flags that are set together have no name that could be looked up.
         stored = value.value if isinstance(value, Flag) else value.name
         return tag("enum", stored, c=self._name_of(type(value), path))
@@ -172,19 +206,17 @@ class Codec:
             return encode()
         return tag("object", encode(), c=self._name_of(type(value), path))
 
-    def _dataclass(self, value: Any, path: str, hint: Any) -> Json:
+    def _dataclass(self, value: Any, path: str, hint: Any, depth: int) -> Json:
         declared = is_exactly(hint, type(value))
         if declared:
             _check_dataclass(value, path)
         # What is read back by its declared type is read by pydantic, which knows the types of its
         # fields; else every field has to say itself what it is.
         hints = typing.get_type_hints(type(value), include_extras=True) if declared else {}
-        fields = {
-            field.name: self._encode(
-                getattr(value, field.name), f"{path}.{field.name}", hints.get(field.name, Any)
-            )
-            for field in dataclasses.fields(value)
-        }
+        fields = {}
+        for field in dataclasses.fields(value):
+            name, its_hint = field.name, hints.get(field.name, Any)
+            fields[name] = self._encode(getattr(value, name), f"{path}.{name}", its_hint, depth)
         return self._object(value, path, hint, lambda: fields)
 
     def _name_of(self, kind: type, path: str) -> str:
@@ -198,7 +230,7 @@ class Codec:
             raise SerializationError(message, path=path)
         return name
 
-    def _through_pydantic(self, value: Any, path: str, hint: Any) -> Json:
+    def _through_pydantic(self, value: Any, path: str, hint: Any, depth: int) -> Json:
         """Use the declared type's own pydantic form, if it brings the very value back."""
         if hint is not Any:
             try:
@@ -208,7 +240,7 @@ class Codec:
             except (PydanticSchemaGenerationError, ValidationError, ValueError, TypeError):
                 restored = dumped = None
             if type(restored) is type(value) and restored == value:
-                return self._encode(dumped, path, Any)
+                return self._encode(dumped, path, Any, depth)
         message = (
             f"`{path}` holds a {type(value).__qualname__}, which cannot be stored and read back. "
             "Store plain data instead, or a registered dataclass, enum or pydantic model."
@@ -250,14 +282,13 @@ _write_ascii = json.JSONEncoder(separators=(",", ":"), allow_nan=False).encode
 def to_text(tree: Json, path: str = "value") -> str:
     """JSON text that every database takes: compact, in UTF-8 wherever UTF-8 can say it."""
     try:
-        text = _write_utf8(tree)
+        text = on_fresh_stack(_write_utf8, tree)
     except RecursionError:
-        message = f"`{path}` is nested too deeply."
-        raise SerializationError(message, path=path) from None
+        raise too_deep(path) from None
     try:
         text.encode()
     except UnicodeEncodeError:  # a lone surrogate: only an escape can carry it
-        return _write_ascii(tree)
+        return on_fresh_stack(_write_ascii, tree)
     return text
 
 
@@ -270,10 +301,6 @@ def _declared_fields(kind: type[BaseModel]) -> dict[str, Any]:
 def unmistakable(fields: dict[str, Json]) -> dict[str, Json]:
     """Encoded fields, in a form that is not taken for a tagged object even if one is named so."""
     return tag("dict", [[*pair] for pair in fields.items()]) if MARK in fields else fields
-
-
-def _too_deep(path: str) -> SerializationError:
-    return SerializationError(f"`{path}` is nested too deeply, or contains itself.", path=path)
 
 
 def _check_model(value: BaseModel, path: str) -> None:
@@ -318,7 +345,7 @@ def _make_dataclass(kind: type, stored: dict[str, Any]) -> Any:
     return made
 
 
-_ENCODERS: dict[type, Callable[[Codec, Any, str, Any], Json]] = {
+_ENCODERS: dict[type, Callable[[Codec, Any, str, Any, int], Json]] = {
     list: Codec._list,
     FrozenList: Codec._list,
     tuple: Codec._tuple,

@@ -2,6 +2,8 @@
 
 from typing import Any, NoReturn
 
+from tenxgraph.core.state.nesting import on_fresh_stack
+
 __all__ = ["FrozenDict", "FrozenList", "freeze", "thaw"]
 
 
@@ -48,7 +50,7 @@ def freeze(value: Any) -> Any:
         ValueError: the value contains itself, or is nested too deeply.
     """
     try:
-        return _freeze(value)
+        return on_fresh_stack(_freeze, value)
     except RecursionError:
         raise ValueError("it is nested too deeply, or contains itself") from None
 

@@ -17,6 +17,9 @@ __all__ = ["StateCodec"]
 
 _EMPTY_BY_DEFAULT = ("content", "tool_calls", "metadata")
 
+# A tool call's arguments, and a tool's result, may be as deep as any other value.
+_DEPTHS = {"content": -3, "tool_calls": -2}
+
 _messages: TypeAdapter[list[Message]] = TypeAdapter(list[Message])
 _block: TypeAdapter[Any] = TypeAdapter(ContentBlock)
 
@@ -40,7 +43,7 @@ class StateCodec(Codec, Generic[StateT]):
             return message._encoded
         except AttributeError:
             empty = [name for name in _EMPTY_BY_DEFAULT if not message.__dict__[name]]
-            fields = self.fields(message, path, skip=("timestamp", *empty))
+            fields = self.fields(message, path, skip=("timestamp", *empty), depths=_DEPTHS)
             kept = {name: value for name, value in fields.items() if value is not None}
             # Untagged, so that pydantic can read many messages at once without our decoder.
             kept["timestamp"] = message.timestamp.isoformat()

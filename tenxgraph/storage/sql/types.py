@@ -10,6 +10,8 @@ from sqlalchemy import JSON, ColumnElement, DateTime, Dialect, Text, cast, type_
 from sqlalchemy.dialects.postgresql import JSONB
 from sqlalchemy.types import TypeDecorator, TypeEngine
 
+from tenxgraph.core.state.nesting import on_fresh_stack
+
 __all__ = ["EscapedText", "JsonText", "SearchableJson", "UtcDateTime", "escape", "escaped"]
 
 # A private-use character introduces what PostgreSQL's text cannot hold: NUL, a lone surrogate, and
@@ -41,7 +43,7 @@ def _map_strings(tree: Any, change: Callable[[str], str]) -> Any:
 
 def escaped(tree: Any) -> Any:
     """JSON in which every string is escaped, keys included."""
-    return _map_strings(tree, escape)
+    return on_fresh_stack(_map_strings, tree, escape)
 
 
 class EscapedText(TypeDecorator[str]):
@@ -102,7 +104,8 @@ class SearchableJson(TypeDecorator[Any]):
 
     def process_result_value(self, value: Any, _dialect: Dialect) -> Any:
         """Restore the strings on the way out, whether or not the driver has decoded the JSON."""
-        return _map_strings(json.loads(value) if isinstance(value, str) else value, unescape)
+        tree = on_fresh_stack(json.loads, value) if isinstance(value, str) else value
+        return on_fresh_stack(_map_strings, tree, unescape)
 
     def coerce_compared_value(self, op: Any, value: Any) -> Any:
         """Compare as the dialect's own JSON type does."""
