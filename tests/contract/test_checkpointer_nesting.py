@@ -2,6 +2,7 @@
 
 import dataclasses
 from collections.abc import Callable, Coroutine
+from datetime import timedelta
 from typing import Any, TypeVar
 
 import pytest
@@ -116,7 +117,9 @@ async def test_the_limit_does_not_depend_on_the_callers_stack(checkpointer: Chec
 async def test_an_export_at_the_limit_is_imported_and_a_deeper_one_is_refused(
     checkpointer: Checkpointer,
 ) -> None:
-    deepest = nested(MAX_DEPTH, WRAPPERS["tuple"])
+    deepest: Any = timedelta(1)
+    for _ in range(MAX_DEPTH):
+        deepest = (deepest,)
     first = config(thread_meta={"tags": "HERE"})
     await checkpointer.aput_checkpoint(first, Free(value=deepest), [message("b")])
     lines = [line async for line in checkpointer.aexport_thread(config())]

@@ -6,6 +6,7 @@ from concurrent.futures import Future
 from typing import Any, TypeVar
 
 from tenxgraph.core.exceptions import SerializationError
+from tenxgraph.core.state.scalars import MARK, READERS
 
 __all__ = ["MAX_DEPTH", "check_depth", "on_fresh_stack", "too_deep"]
 
@@ -54,26 +55,32 @@ def check_depth(tree: Any, path: str, levels: int = 0) -> None:
         path: what the error calls it.
         levels: of its own that it has around what is a user's.
     """
-    level, depth = [tree], 0
+    level, depth = _containers([tree]), 0
     while level:
-        inside: list[Any] = []
-        for one in level:
-            if isinstance(one, dict):
-                inside += _contents(one)
-            elif isinstance(one, list):
-                inside += one
-        level = [one for one in inside if isinstance(one, dict | list)]
-        depth += bool(inside)
+        depth += 1
         if depth > MAX_DEPTH + levels:
             raise too_deep(path)
+        inside: list[Any] = []
+        for one in level:
+            inside += _contents(one) if isinstance(one, dict) else one
+        level = _containers(inside)
+
+
+def _containers(parts: list[Any]) -> list[Any]:
+    """The lists and objects among some values; a tagged scalar is none."""
+    return [
+        one
+        for one in parts
+        if isinstance(one, list) or (isinstance(one, dict) and one.get(MARK) not in READERS)
+    ]
 
 
 def _contents(document: dict[str, Any]) -> list[Any]:
     """What is one level deeper; a tag and its lists of pairs are no levels of the value."""
-    if "$t" not in document:
+    if MARK not in document:
         return list(document.values())
     inner = document.get("v")
-    if document["$t"] == "dict" and isinstance(inner, list):
+    if document[MARK] == "dict" and isinstance(inner, list):
         return [part for pair in inner if isinstance(pair, list) for part in pair]
     if isinstance(inner, dict):
         return list(inner.values())
