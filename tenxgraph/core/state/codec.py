@@ -9,6 +9,7 @@ import dataclasses
 import functools
 import json
 import typing
+from collections import deque
 from collections.abc import Callable, Container, Mapping
 from enum import Enum, Flag
 from typing import Any, TypeVar
@@ -23,7 +24,7 @@ from pydantic import (
 from tenxgraph.core.exceptions import SerializationError, UnknownTypeError
 from tenxgraph.core.state import scalars
 from tenxgraph.core.state.frozen import FrozenDict, FrozenList
-from tenxgraph.core.state.hints import argument, arguments, is_exactly
+from tenxgraph.core.state.hints import argument, arguments, comes_back, is_exactly
 from tenxgraph.core.state.nesting import MAX_DEPTH, on_fresh_stack, too_deep
 from tenxgraph.core.state.registry import GLOBAL, TypeRegistry
 from tenxgraph.core.state.scalars import MARK, Json, tag
@@ -187,6 +188,11 @@ class Codec:
             for key, entry in value.items()
         }
 
+    def _deque(self, value: deque[Any], path: str, hint: Any, depth: int) -> Json:
+        item = argument(hint, 0, deque)
+        items = [self._encode(one, f"{path}[{i}]", item, depth) for i, one in enumerate(value)]
+        return tag("deque", items, n=value.maxlen)
+
     def _set(self, value: set[Any] | frozenset[Any], path: str, _hint: Any, depth: int) -> Json:
         # Members say themselves what they are: read as a mere list, one could be no member.
         encoded = [self._encode(entry, f"{path}{{{entry!r}}}", Any, depth) for entry in value]
@@ -239,7 +245,7 @@ class Codec:
                 restored = adapter.validate_python(dumped)
             except (PydanticSchemaGenerationError, ValidationError, ValueError, TypeError):
                 restored = dumped = None
-            if type(restored) is type(value) and restored == value:
+            if restored == value and comes_back(restored, value):
                 return self._encode(dumped, path, Any, depth)
         message = (
             f"`{path}` holds a {type(value).__qualname__}, which cannot be stored and read back. "
@@ -353,6 +359,7 @@ _ENCODERS: dict[type, Callable[[Codec, Any, str, Any, int], Json]] = {
     FrozenDict: Codec._dict,
     set: Codec._set,
     frozenset: Codec._set,
+    deque: Codec._deque,
 }
 
 _DECODERS: dict[str, Callable[[dict[str, Any]], Any]] = scalars.READERS | {
@@ -360,4 +367,5 @@ _DECODERS: dict[str, Callable[[dict[str, Any]], Any]] = scalars.READERS | {
     "dict": lambda d: {key: value for key, value in d["v"]},  # noqa: C416 - pairs are lists
     "set": lambda d: set(d["v"]),
     "frozenset": lambda d: frozenset(d["v"]),
+    "deque": lambda d: deque(d["v"], d["n"]),
 }

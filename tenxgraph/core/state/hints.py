@@ -3,12 +3,13 @@
 import functools
 import types
 import typing
+from collections import defaultdict, deque
 from collections.abc import Callable
 from typing import Any
 
 from pydantic import Discriminator
 
-__all__ = ["argument", "arguments", "is_exactly"]
+__all__ = ["argument", "arguments", "comes_back", "is_exactly"]
 
 
 def _cached(function: Callable[[Any, type], Any]) -> Callable[[Any, type], Any]:
@@ -65,3 +66,18 @@ def argument(hint: Any, position: int, container: type) -> Any:
     """One of `arguments`, or `Any`."""
     found = () if hint is Any else arguments(hint, container)
     return found[position] if len(found) > position else Any
+
+
+def comes_back(restored: Any, value: Any) -> bool:
+    """Whether equal values are alike in what `==` does not look at, inside of containers too."""
+    if type(restored) is not type(value):
+        return False
+    if isinstance(value, defaultdict) and restored.default_factory is not value.default_factory:
+        return False
+    if isinstance(value, deque) and restored.maxlen != value.maxlen:
+        return False
+    if isinstance(value, dict):
+        return all(comes_back(restored[key], inner) for key, inner in value.items())
+    if isinstance(value, list | tuple | deque):
+        return all(map(comes_back, restored, value))
+    return True

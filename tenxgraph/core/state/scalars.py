@@ -3,7 +3,7 @@
 import base64
 import math
 from collections.abc import Callable
-from datetime import date, datetime, time, timedelta
+from datetime import date, datetime, time, timedelta, timezone
 from decimal import Decimal
 from pathlib import Path, PurePosixPath, PureWindowsPath
 from typing import Any
@@ -59,9 +59,17 @@ def _moment(kind: str) -> Callable[[Any], Json]:
         if isinstance(value.tzinfo, ZoneInfo) and value.tzinfo.key:
             local = value.replace(tzinfo=None).isoformat()
             return tag(kind, local, z=value.tzinfo.key, f=value.fold)
-        return tag(kind, value.isoformat())
+        more: dict[str, Json] = {"f": 1} if value.fold else {}
+        # The offset is in the text already; a name of the zone's own is not.
+        if type(value.tzinfo) is timezone and repr(value.tzinfo) != repr(_unnamed(value.tzinfo)):
+            more["n"] = value.tzinfo.tzname(None)
+        return tag(kind, value.isoformat(), **more)
 
     return write
+
+
+def _unnamed(zone: timezone) -> timezone:
+    return timezone(zone.utcoffset(None))
 
 
 def _read_moment(kind: type[datetime] | type[time]) -> Callable[[dict[str, Any]], Any]:
@@ -69,7 +77,10 @@ def _read_moment(kind: type[datetime] | type[time]) -> Callable[[dict[str, Any]]
         moment = kind.fromisoformat(document["v"])
         if "z" in document:
             return moment.replace(tzinfo=ZoneInfo(document["z"]), fold=document["f"])
-        return moment
+        if "n" in document:
+            offset = moment.utcoffset() or timedelta()
+            moment = moment.replace(tzinfo=timezone(offset, document["n"]))
+        return moment.replace(fold=document.get("f", 0))
 
     return read
 
