@@ -3,6 +3,7 @@
 import asyncio
 import logging
 import os
+from collections.abc import Callable
 from typing import Any
 
 from alembic import context
@@ -14,7 +15,7 @@ from sqlalchemy.schema import CreateSchema, DropTable
 from tenxgraph.core.exceptions import StorageError
 from tenxgraph.storage.sql import migrate
 from tenxgraph.storage.sql.databases import open_database
-from tenxgraph.storage.sql.models import SCHEMA_VERSION_TABLE, Base
+from tenxgraph.storage.sql.models import POSTGRES_INDEXES, SCHEMA_VERSION_TABLE, Base
 from tenxgraph.storage.sql.postgres_database import PostgresDatabase
 from tenxgraph.storage.sql.sqlite_database import SqliteDatabase
 
@@ -24,11 +25,21 @@ def ours(name: str | None, kind: str, _parents: object) -> bool:
     return kind != "table" or name in Base.metadata.tables
 
 
+def expected_on(dialect: str) -> Callable[..., bool]:
+    """What the tables of a dialect must have; others are not missed."""
+
+    def expected(_item: object, name: str | None, kind: str, *_: object) -> bool:
+        return kind != "index" or dialect != "sqlite" or name not in POSTGRES_INDEXES
+
+    return expected
+
+
 def options(dialect: str, schema: str | None) -> dict[str, Any]:
     """What Alembic has to know, with and without a connection."""
     return {
         "target_metadata": Base.metadata,
         "include_name": ours,
+        "include_object": expected_on(dialect),
         "version_table": SCHEMA_VERSION_TABLE,
         "version_table_schema": schema,
         "render_as_batch": dialect == "sqlite",

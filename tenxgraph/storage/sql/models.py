@@ -21,6 +21,7 @@ from sqlalchemy.orm import DeclarativeBase, Mapped, mapped_column
 from tenxgraph.storage.sql.types import EscapedText, JsonText, SearchableJson, UtcDateTime
 
 __all__ = [
+    "POSTGRES_INDEXES",
     "SCHEMA_VERSION_TABLE",
     "Base",
     "Message",
@@ -74,6 +75,17 @@ class Thread(Base):
 
 
 Index("ix_threads_owner", Thread.user_id, Thread.updated_at.desc(), Thread.thread_id)
+Index("ix_threads_recent", Thread.updated_at.desc(), Thread.thread_id)
+Index(
+    "ix_threads_meta",
+    Thread.meta,
+    postgresql_using="gin",
+    postgresql_ops={"meta": "jsonb_path_ops"},
+    # A list of pending entries would be read through by each search.
+    postgresql_with={"fastupdate": "off"},
+)
+POSTGRES_INDEXES = frozenset({"ix_threads_meta"})
+"""Indexes that SQLite has no kind for."""
 
 
 class State(Base):
