@@ -78,7 +78,7 @@ class OpenAIModel:
             openai.OpenAIError: the service refused, or is away.
             GraphError: the answer broke off or was withheld, or the service failed on the way.
         """
-        sent = [_without(message.to_openai(), self._omit) for message in messages]
+        sent = [message.to_openai(omit=self._omit) for message in messages]
         request = {**self._request, "messages": sent}
         if tools:
             request["tools"] = list(tools)
@@ -131,20 +131,3 @@ def _omitted(names: Iterable[str]) -> frozenset[str]:
     if needed := sorted(omitted & _NEEDED_KEYS):
         raise GraphError(f"`omit` must not name {needed[0]!r}: no message means anything without.")
     return omitted
-
-
-def _without(message: dict[str, Any], omit: frozenset[str]) -> dict[str, Any]:
-    """Return the message without some keys, of itself and of its parts and calls."""
-    if not omit:
-        return message
-    kept = {key: value for key, value in message.items() if key not in omit}
-    for key in ("content", "tool_calls"):
-        if isinstance(kept.get(key), list):
-            kept[key] = [_object_without(one, omit) for one in kept[key]]
-    return kept
-
-
-def _object_without(value: Any, omit: frozenset[str]) -> Any:
-    if not isinstance(value, Mapping):
-        return value
-    return {key: item for key, item in value.items() if key not in omit}

@@ -92,11 +92,8 @@ def read_answer(answer: Any, *, model: str) -> Message:
     _check_end(told, reason, usages, model)
     name = plain.get("model")
     named = name if isinstance(name, str) and name else model
-    metadata = {"model": named, "finish_reason": reason}
-    message = Message.from_openai(told)
-    thought = _thought(told) if message.reasoning is None else message.reasoning
-    more = {"usages": usages, "metadata": metadata, "reasoning": thought}
-    return message.model_copy(update=more)
+    more = {"usages": usages, "metadata": {"model": named, "finish_reason": reason}}
+    return Message.from_openai(told).model_copy(update=more)
 
 
 def usages_of(usage: Any) -> TokenUsages | None:
@@ -181,11 +178,6 @@ def _says_something(call: Mapping[str, Any]) -> bool:
     if not isinstance(function, Mapping):
         return any(value for key, value in call.items() if key not in ("index", "type", "function"))
     return bool(call.get("id") or function.get("name") or function.get("arguments"))
-
-
-def _thought(said: Mapping[str, Any]) -> str | None:
-    texts = [said.get(key) for key in ("reasoning_content", "reasoning")]
-    return next((text for text in texts if isinstance(text, str) and text), None)
 
 
 def _detail(usage: Mapping[str, Any], details: str, name: str) -> int | None:

@@ -38,6 +38,7 @@ class PreparedPut(NamedTuple, Generic[StateT]):
     write: Write
     tools: Sequence[ToolRow]
 
+
 # Databases bound the number of parameters of a statement, to 32767 at the least.
 _MOST_IDS = 10_000
 
