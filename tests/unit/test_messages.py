@@ -221,3 +221,10 @@ def test_tokens_add_up() -> None:
     assert one + one == TokenUsages(
         prompt_tokens=2, completion_tokens=4, total_tokens=6, cached_tokens=8
     )
+
+
+@pytest.mark.parametrize("output", [10**5000, {"n": [10**5000]}], ids=["alone", "inside"])
+def test_an_output_that_python_does_not_write_out_makes_no_turn_fail(output: Any) -> None:
+    message = Message.tool_message(output, "a")
+    assert message.text() == message.to_openai()["content"]
+    assert "cannot be told" in message.text()

@@ -1,5 +1,6 @@
 """JSON in words: what kind a value is, and what a tool's output says."""
 
+import contextlib
 import json
 from collections.abc import Mapping
 from typing import Any
@@ -23,10 +24,16 @@ def word_for(value: Any) -> str:
 
 
 def output_text(output: Any) -> str:
-    """Return a tool's output as text: text as it is, all else as JSON."""
+    """Return a tool's output as text: text as it is, all else as JSON. Never raises."""
     if isinstance(output, str):
         return output
-    try:
-        return json.dumps(output, ensure_ascii=False)
-    except (TypeError, ValueError):
-        return str(output)
+    # An output that cannot be told would make every later turn of its thread fail. Python refuses
+    # to write an integer of many thousand digits, in JSON as in its own words.
+    for form in (_json_text, str):
+        with contextlib.suppress(Exception):
+            return form(output)
+    return f"A value of type {type(output).__name__}, which cannot be told."
+
+
+def _json_text(value: Any) -> str:
+    return json.dumps(value, ensure_ascii=False)
