@@ -22,6 +22,9 @@ STRICT = ("-X", "dev", "-W", "error")
 _PREAMBLE = """\
 import logging, signal
 logging.getLogger('asyncio').setLevel(logging.ERROR)
+# Short programs have tools without docstrings, and graphs that keep nothing.
+GAPS = ('_warn_of_gaps', '_warn_of_no_checkpointer')
+logging.getLogger('tenxgraph.graph').addFilter(lambda record: record.funcName not in GAPS)
 # Ignored where the tests themselves run in the background of a shell, and inherited from it.
 signal.signal(signal.SIGINT, signal.default_int_handler)
 """

@@ -1,12 +1,13 @@
 """The keys that a config may have, and what a wrong one was meant to be."""
 
+import json
 import logging
 from collections.abc import Mapping
 from difflib import get_close_matches
 from functools import lru_cache
 from typing import Any
 
-__all__ = ["CONFIG_KEYS", "VALUES_KEY", "check_keys", "warn_of_unknown_keys"]
+__all__ = ["CONFIG_KEYS", "VALUES_KEY", "check_keys", "check_mapping", "warn_of_unknown_keys"]
 
 logger = logging.getLogger("tenxgraph.config")
 
@@ -46,6 +47,19 @@ _PLAIN = {key.replace("_", ""): key for key in CONFIG_KEYS}
 _LIKENESS = 0.8
 
 
+def check_mapping(config: object) -> None:
+    """Refuse a config that is no dict, such as the bare id of a thread.
+
+    Raises:
+        ValueError: it is no dict. The message shows one.
+    """
+    if isinstance(config, Mapping):
+        return
+    thread_id = str(config)[:40] if isinstance(config, str | int) else "chat-1"
+    example = json.dumps({"thread_id": thread_id, "user_id": "ada"}, ensure_ascii=False)
+    raise ValueError(f"`config` must be a dict, not {type(config).__name__}: {example}.")
+
+
 def check_keys(config: Mapping[str, Any]) -> None:
     """Refuse a key that is a known one misspelt.
 
@@ -53,8 +67,10 @@ def check_keys(config: Mapping[str, Any]) -> None:
     the thread.
 
     Raises:
-        ValueError: a key is misspelt, or no text. The message names the right key.
+        ValueError: a key is misspelt, or no text. The message names the right key. Or the config
+            is no dict.
     """
+    check_mapping(config)
     for key in config:
         if key not in CONFIG_KEYS:
             _check_key(key)

@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 from typing import Any, Self
 from uuid import UUID
 
-from tenxgraph.storage.config_keys import check_keys
+from tenxgraph.storage.config_keys import check_keys, check_mapping
 
 __all__ = [
     "GENERATION_KEY",
@@ -79,6 +79,7 @@ def owner_of(config: Mapping[str, Any], *, isolate: bool) -> tuple[str | None, b
 
     An authorization policy that a server put into `config["authz"]` decides both.
     """
+    check_mapping(config)
     policy = config.get("authz")
     if policy is not None:
         config, isolate = _apply_policy(policy, config)

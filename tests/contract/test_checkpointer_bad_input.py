@@ -205,13 +205,14 @@ async def test_metadata_that_is_not_plain_comes_back(checkpointer: Checkpointer)
 def test_messages_that_no_backend_could_keep_cannot_be_made() -> None:
     circular: list[Any] = []
     circular.append(circular)
-    for bad in (
+    unfit: tuple[dict[str, Any], ...] = (
         {"message_id": ""},
         {"message_id": "x" * 256},
         {"message_id": "nul\x00"},
         {"metadata": {"a": circular}},
         {"raw": circular},
-    ):
+    )
+    for bad in unfit:
         with pytest.raises(ValidationError):
             Message(**{"role": "user", **bad})
 

@@ -7,10 +7,11 @@ from tenxgraph.core.exceptions import GraphError
 from tenxgraph.core.graph.compiled import CompiledGraph
 from tenxgraph.core.graph.edges import END, START, ConditionalEdge, Edge
 from tenxgraph.core.graph.node import Node, as_name
+from tenxgraph.core.graph.persistence import as_checkpointer, as_store
 from tenxgraph.core.graph.plan import Plan
 from tenxgraph.core.state import AgentState
 from tenxgraph.core.state.agent_state import StateT
-from tenxgraph.storage.checkpointer import BaseCheckpointer, InMemoryCheckpointer
+from tenxgraph.storage.checkpointer import BaseCheckpointer
 
 __all__ = ["StateGraph"]
 
@@ -97,13 +98,15 @@ class StateGraph(Generic[StateT]):
         """Make the graph ready to run.
 
         Args:
-            checkpointer: where threads are kept; without one, in this process's memory.
+            checkpointer: where threads are kept; without one, in this process alone, and they are
+                gone when it ends.
             store: the long-term memory that nodes and tools may ask for.
             interrupt_before: nodes before which a run pauses.
             interrupt_after: nodes after which a run pauses.
 
         Raises:
-            GraphError: there is no entry point, or a name that no node has.
+            GraphError: there is no entry point, or a name that no node has; or the checkpointer or
+                store is a class, a path or something else that is none.
         """
         plan = Plan(
             initial=self._initial,
@@ -113,9 +116,7 @@ class StateGraph(Generic[StateT]):
             interrupt_after=_names(interrupt_after),
         )
         plan.check()
-        if checkpointer is None:
-            checkpointer = InMemoryCheckpointer()
-        return CompiledGraph(plan, checkpointer, store)
+        return CompiledGraph(plan, as_checkpointer(checkpointer), as_store(store))
 
     def _connect(self, source: str, edge: Edge | ConditionalEdge) -> Self:
         if source in self._edges:

@@ -47,6 +47,7 @@ class Parameters:
         self._tool = name
         signature = _signature(name, function)
         parameters = signature.parameters.values()
+        self._refuse_star(parameters)
         self._takes_any = any(one.kind is one.VAR_KEYWORD for one in parameters)
         visible = {
             one.name: one
@@ -57,6 +58,8 @@ class Parameters:
         self._names = {f"p{number}": name for number, name in enumerate(visible)}
         """By the names of fields: a parameter's own may mean something else to pydantic."""
         self._optional = {one.name for one in visible.values() if one.default is not one.empty}
+        self.unannotated = [one.name for one in visible.values() if one.annotation is one.empty]
+        """Parameters whose type the model is not told."""
         self._model = self._make_model(function, visible)
         self.json_schema = self._make_schema()
 
@@ -93,6 +96,16 @@ class Parameters:
             if not nulls:
                 raise
         return self._model.model_validate({k: v for k, v in args.items() if k not in nulls})
+
+    def _refuse_star(self, parameters: typing.Iterable[inspect.Parameter]) -> None:
+        """Refuse `*args`: no model could ever pass them, and nobody would notice."""
+        for one in parameters:
+            if one.kind is one.VAR_POSITIONAL:
+                raise GraphError(
+                    f"Tool {self._tool!r} takes `*{one.name}`; a model passes arguments by name. "
+                    f"Take a list instead (`{one.name}: list[str]`). A decorator that wraps the "
+                    "function needs `@functools.wraps`."
+                )
 
     def _refuse_nameless(self, parameters: typing.Iterable[inspect.Parameter]) -> None:
         for one in parameters:

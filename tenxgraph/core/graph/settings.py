@@ -5,7 +5,12 @@ from dataclasses import dataclass
 from typing import Any
 from uuid import uuid4
 
-from tenxgraph.storage.config_keys import VALUES_KEY, check_keys, warn_of_unknown_keys
+from tenxgraph.storage.config_keys import (
+    VALUES_KEY,
+    check_keys,
+    check_mapping,
+    warn_of_unknown_keys,
+)
 from tenxgraph.storage.scope import RUN_KEY
 
 __all__ = ["Settings"]
@@ -42,8 +47,8 @@ class Settings:
             ValueError: a limit or timeout is no positive number, `on_pending` is unknown, an id
                 is None, or a key is a known one misspelt.
         """
-        if config is not None and not isinstance(config, Mapping):
-            raise ValueError(f"`config` must be a dict, not {type(config).__name__}.")
+        if config is not None:
+            check_mapping(config)
         if "configurable" in (config or {}):
             message = (
                 "The config has `configurable`. Here its keys stand at the top: "

@@ -26,15 +26,16 @@ class ToolNode:
     ledger. What a tool raises, unknown tools and bad arguments are answered as errors.
 
     Args:
-        tools: functions, sync or async, objects with `__call__`, or what `@tool` makes.
+        tools: functions, sync or async, objects with `__call__`, or what `@tool` makes; a list of
+            them, or a single one.
 
     Raises:
         GraphError: two have the same name, or one cannot be described to a model.
     """
 
-    def __init__(self, tools: Iterable[Callable[..., Any]] = ()) -> None:
+    def __init__(self, tools: Iterable[Callable[..., Any]] | Callable[..., Any] = ()) -> None:
         self._tools: dict[str, Tool] = {}
-        self.add(*tools)
+        self.add(*_as_list(tools))
 
     @property
     def tools(self) -> list[Tool]:
@@ -145,3 +146,12 @@ async def _all(calls: Iterable[Awaitable[Outcome]]) -> list[Outcome]:
 
 def _nowhere(_data: Any) -> None:
     """Nobody listens."""
+
+
+def _as_list(tools: Any) -> Iterable[Callable[..., Any]]:
+    """Return the tools, also where a single one is given."""
+    if isinstance(tools, str) or not (callable(tools) or isinstance(tools, Iterable)):
+        raise GraphError(f"`tools` must be a list of functions, not {tools!r}.")
+    if isinstance(tools, Iterable) and not isinstance(tools, type):
+        return tools
+    return [tools]

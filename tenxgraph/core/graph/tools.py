@@ -1,8 +1,10 @@
 """Tools: functions that a model may call."""
 
 import inspect
+import logging
 import re
 from collections.abc import AsyncIterator, Callable, Iterable, Mapping
+from functools import lru_cache
 from itertools import islice
 from typing import Any, Literal, TypeVar, overload
 
@@ -15,6 +17,8 @@ from tenxgraph.core.graph.schema import Parameters
 from tenxgraph.core.state import ToolCall
 
 __all__ = ["OnUnknown", "Tool", "tool"]
+
+logger = logging.getLogger("tenxgraph.graph")
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -63,14 +67,17 @@ class Tool:
             raise GraphError(message)
         if on_unknown not in _POLICIES:
             raise GraphError(f"`on_unknown` must be one of {_POLICIES}, not {on_unknown!r}.")
-        self.function = function
+        # A tool's own signature says nothing of its parameters.
+        inner: Callable[..., Any] = function.function if isinstance(function, Tool) else function
+        self.function = inner
         self.name = _checked_name(_name_of(function) if name is None else name)
         self.description = description or _description_of(function)
         self.on_unknown = on_unknown
         self.store = store
-        self._parameters = Parameters(self.name, function, INJECTED_INTO_TOOLS)
-        self._wanted = INJECTED_INTO_TOOLS.intersection(accepted(function))
-        check_annotations(f"Tool {self.name!r}", function, sorted(self._wanted))
+        self._parameters = Parameters(self.name, self.function, INJECTED_INTO_TOOLS)
+        self._wanted = INJECTED_INTO_TOOLS.intersection(accepted(self.function))
+        check_annotations(f"Tool {self.name!r}", self.function, sorted(self._wanted))
+        _warn_of_gaps(self.name, bool(self.description), tuple(self._parameters.unannotated))
         self.__doc__ = getattr(function, "__doc__", None)
         self.__name__ = self.name
 
@@ -238,3 +245,22 @@ def _name_of(function: Any) -> str:
 def _description_of(function: Any) -> str:
     own = getattr(function, "description", None)
     return own if isinstance(own, str) else Docstring.of(function).description
+
+
+@lru_cache(maxsize=1024)  # once for each tool: a server may make its agents anew for every request
+def _warn_of_gaps(name: str, is_described: bool, unannotated: tuple[str, ...]) -> None:
+    """Log what the model is not told of a tool."""
+    if not is_described:
+        logger.warning(
+            "Tool %r has no docstring, so the model knows nothing of it but its name. Write one, "
+            "or pass `description=` to `@tool`.",
+            name,
+        )
+    if unannotated:
+        logger.warning(
+            "Tool %r has parameters without annotations: %s. The model does not know their types, "
+            "and its arguments are passed unchecked. Annotate them: `%s: str`.",
+            name,
+            ", ".join(unannotated),
+            unannotated[0],
+        )

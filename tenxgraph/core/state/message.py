@@ -2,10 +2,10 @@
 
 from collections.abc import Collection, Iterable, Mapping
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Any, ClassVar, Literal, NamedTuple
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, NamedTuple
 from uuid import UUID, uuid4
 
-from pydantic import AwareDatetime, Field
+from pydantic import AwareDatetime, BeforeValidator, Field
 
 from tenxgraph.core.state import openai_format
 from tenxgraph.core.state.blocks import (
@@ -52,8 +52,16 @@ def new_message_id() -> str:
     return uuid4().hex
 
 
+def _as_blocks(content: Any) -> Any:
+    """Return a text as the one block that it stands for."""
+    return (TextBlock(text=content),) if isinstance(content, str) else content
+
+
 class Message(_Value):
-    """One message of a conversation."""
+    """One message of a conversation.
+
+    A text as `content` stands for one text block.
+    """
 
     # Not fields: a copy starts without them, and they take no part in equality.
     __slots__ = ("_encoded", "_stored")
@@ -63,13 +71,40 @@ class Message(_Value):
         _encoded: ClassVar[str]
         _stored: ClassVar[Stored]
 
+        # The fields alone would say that `content` may not be a text.
+        def __init__(  # noqa: PLR0913 - one for each field
+            self,
+            *,
+            role: Role,
+            content: str | Iterable[ContentBlock] = (),
+            message_id: str = ...,
+            tool_calls: Iterable[ToolCall] = (),
+            tool_call_id: str | None = None,
+            reasoning: str | None = None,
+            timestamp: datetime = ...,
+            metadata: Mapping[str, Any] = ...,
+            usages: TokenUsages | Mapping[str, int] | None = None,
+            raw: Any = None,
+        ) -> None: ...
+
+    else:
+        # Not `__init__`: pydantic would then call it for every message that is read.
+        def __new__(cls, *args, **_fields):
+            """Refuse a bare text, which does not say whose it is."""
+            if args:
+                raise TypeError(
+                    "A message has a role. Write `Message.user(...)`, `Message.system(...)`, "
+                    '`Message.assistant(...)` or `Message(role="user", content=...)`.'
+                )
+            return super().__new__(cls)
+
     # A constraint of the field, not a validator of the model: pydantic would run that for every
     # message of a list that is assigned to a state.
     message_id: str = Field(
         default_factory=new_message_id, min_length=1, max_length=255, pattern=r"^[^\x00]*$"
     )
     role: Role
-    content: tuple[ContentBlock, ...] = ()
+    content: Annotated[tuple[ContentBlock, ...], BeforeValidator(_as_blocks)] = ()
     tool_calls: tuple[ToolCall, ...] = ()
     tool_call_id: Text | None = None
     reasoning: Text | None = None
@@ -87,6 +122,16 @@ class Message(_Value):
     ) -> "Message":
         """Make a message of plain text, by default the user's."""
         return cls(**_identity(message_id), role=role, content=(TextBlock(text=content),))
+
+    @classmethod
+    def user(cls, text: str, *, message_id: str | None = None) -> "Message":
+        """Make a user's message of plain text."""
+        return cls.text_message(text, "user", message_id)
+
+    @classmethod
+    def system(cls, text: str, *, message_id: str | None = None) -> "Message":
+        """Make a system message of plain text."""
+        return cls.text_message(text, "system", message_id)
 
     @classmethod
     def assistant(

@@ -17,7 +17,8 @@ class ReactAgent(Generic[StateT]):
 
     Args:
         model: the name of a model, a function `(messages, tools)`, or a `ChatModel`; see `Agent`.
-        tools: functions, objects with `__call__`, or what `@tool` makes; or a `ToolNode`.
+        tools: functions, objects with `__call__`, or what `@tool` makes: a list, or a single one;
+            or a `ToolNode`.
         system_prompt: a string, or a list of strings, messages or OpenAI dicts.
         memory: the long-term memory.
         state: the class of the state, or an instance whose values new threads begin with.
@@ -33,7 +34,7 @@ class ReactAgent(Generic[StateT]):
     def __init__(
         self: "ReactAgent[AgentState]",
         model: Any,
-        tools: Iterable[Callable[..., Any]] | ToolNode | None = None,
+        tools: Iterable[Callable[..., Any]] | Callable[..., Any] | ToolNode | None = None,
         system_prompt: str | Iterable[Any] | None = None,
         memory: MemoryConfig | None = None,
         state: None = None,
@@ -44,7 +45,7 @@ class ReactAgent(Generic[StateT]):
     def __init__(
         self,
         model: Any,
-        tools: Iterable[Callable[..., Any]] | ToolNode | None = None,
+        tools: Iterable[Callable[..., Any]] | Callable[..., Any] | ToolNode | None = None,
         system_prompt: str | Iterable[Any] | None = None,
         memory: MemoryConfig | None = None,
         *,
@@ -55,7 +56,7 @@ class ReactAgent(Generic[StateT]):
     def __init__(
         self,
         model: Any,
-        tools: Iterable[Callable[..., Any]] | ToolNode | None = None,
+        tools: Iterable[Callable[..., Any]] | Callable[..., Any] | ToolNode | None = None,
         system_prompt: str | Iterable[Any] | None = None,
         memory: MemoryConfig | None = None,
         state: Any = None,
@@ -80,7 +81,8 @@ class ReactAgent(Generic[StateT]):
         """Make the agent ready to run.
 
         Args:
-            checkpointer: where threads are kept; without one, in this process's memory.
+            checkpointer: where threads are kept; without one, in this process alone, and they are
+                gone when it ends.
             store: the long-term memory, where `memory` names none.
             interrupt_before: pause before `"model"` or `"tools"`: with `["tools"]`, somebody is
                 asked before any tool runs.

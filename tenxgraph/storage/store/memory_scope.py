@@ -46,8 +46,6 @@ class MemoryScope:
                 `None` or blank text, or is misspelt, is refused: without it the scope would be
                 wider than meant.
         """
-        if not isinstance(config, Mapping):
-            raise ValueError(f"`config` must be a dict, not {type(config).__name__}.")
         check_keys(config)
         named = [name for name in cls.__slots__ if name in config]
         if not named:

@@ -23,8 +23,8 @@ async def test_two_graphs_in_one_process_never_see_each_other() -> None:
         assert not hasattr(state, "secret")
         return str(len(state.context))
 
-    one = chain(remember, state=Mine, checkpointer=InMemoryCheckpointer(), store="one")
-    other = chain(count, checkpointer=InMemoryCheckpointer(), store="other")
+    one = chain(remember, state=Mine, checkpointer=InMemoryCheckpointer(), store=["one"])
+    other = chain(count, checkpointer=InMemoryCheckpointer(), store=["other"])
     results = await asyncio.gather(
         *(app.ainvoke("hi", config()) for _ in range(3) for app in (one, other)),
         return_exceptions=True,
@@ -34,7 +34,7 @@ async def test_two_graphs_in_one_process_never_see_each_other() -> None:
     theirs = await other.aget_state(config())
     assert theirs is not None
     assert "mine" not in " ".join(said(theirs))
-    assert (one.store, other.store) == ("one", "other")
+    assert (one.store, other.store) == (["one"], ["other"])
 
 
 async def test_a_node_costs_no_deep_copy_of_the_state() -> None:

@@ -153,9 +153,9 @@ async def test_a_node_gets_what_its_parameters_name() -> None:
     def node(store, emit, checkpointer, config, state, extra=3):  # type: ignore[no-untyped-def]
         seen.update(locals())
 
-    graph = chain(node, store="a store")
+    graph = chain(node, store=["a store"])
     await graph.ainvoke("hi", config(thread_name="named"))
-    assert seen["store"] == "a store"
+    assert seen["store"] == ["a store"]
     assert seen["checkpointer"] is graph.checkpointer
     assert seen["config"]["thread_id"] == "t"
     assert "_checkpoint_version" not in seen["config"]
