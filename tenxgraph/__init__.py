@@ -52,6 +52,10 @@ _HOMES = {
 
 def __getattr__(name: str) -> Any:
     if name not in _HOMES:
+        from tenxgraph._other_names import import_remedy
+
+        if error := import_remedy(name, __name__):
+            raise error
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     value = getattr(import_module(_HOMES[name]), name)
     globals()[name] = value  # the next look finds it at once

@@ -1,5 +1,6 @@
 """Graphs of nodes over a state, run on threads that outlive the process."""
 
+from tenxgraph import _other_names
 from tenxgraph.core.graph.agent import Agent
 from tenxgraph.core.graph.builder import StateGraph
 from tenxgraph.core.graph.chunks import Chunk
@@ -24,3 +25,5 @@ __all__ = [
     "interrupt",
     "tool",
 ]
+
+_other_names.explain_imports(__name__)

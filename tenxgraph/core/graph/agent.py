@@ -4,6 +4,7 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 from uuid import uuid4
 
+from tenxgraph._other_names import KEYWORDS, refuse_other_keywords
 from tenxgraph.core.exceptions import GraphError
 from tenxgraph.core.graph.chunks import Chunk
 from tenxgraph.core.graph.models import ChatModel, FunctionModel
@@ -60,6 +61,8 @@ class Agent:
         api_key: str | None = None,
         **model_options: Any,
     ) -> None:
+        others = [name for name in model_options if name in KEYWORDS["Agent"]]
+        refuse_other_keywords("Agent", others, known="Agent")
         self._output = None if output_schema is None else OutputSchema(output_schema)
         connection = {"base_url": base_url, "api_key": api_key}
         options = {k: v for k, v in connection.items() if v is not None} | model_options

@@ -3,6 +3,7 @@
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Generic, Self, overload
 
+from tenxgraph._other_names import OtherNames
 from tenxgraph.core.exceptions import GraphError
 from tenxgraph.core.graph.compiled import CompiledGraph
 from tenxgraph.core.graph.edges import END, START, ConditionalEdge, Edge
@@ -16,7 +17,7 @@ from tenxgraph.storage.checkpointer import BaseCheckpointer
 __all__ = ["StateGraph"]
 
 
-class StateGraph(Generic[StateT]):
+class StateGraph(OtherNames, Generic[StateT]):
     """A graph in the making.
 
     Args:

@@ -6,8 +6,9 @@ import threading
 from collections.abc import AsyncGenerator, Mapping
 from contextlib import AsyncExitStack
 from types import TracebackType
-from typing import Any, Generic, Self, cast
+from typing import Any, Generic, Never, Self, cast
 
+from tenxgraph._other_names import OtherNames, refuse_other_keywords
 from tenxgraph._sync import closing_twin, sync_iterator_twin, sync_twin
 from tenxgraph.core.graph.chunks import Chunk, Emit
 from tenxgraph.core.graph.ledger import Ledger
@@ -33,7 +34,7 @@ logger = logging.getLogger("tenxgraph.graph")
 _FAREWELL = 10.0
 
 
-class CompiledGraph(Generic[StateT]):
+class CompiledGraph(OtherNames, Generic[StateT]):
     """Runs a graph. Two of them in one process share nothing.
 
     Made by `StateGraph.compile`. The config of every call names the thread: `thread_id` (made up,
@@ -57,10 +58,12 @@ class CompiledGraph(Generic[StateT]):
 
     async def ainvoke(
         self,
+        /,
         input: Any = None,
         config: Mapping[str, Any] | None = None,
         *,
         emit: Emit | None = None,
+        **other: Never,
     ) -> RunResult[StateT]:
         """Run on a thread, to the end, a pause or a stop.
 
@@ -69,6 +72,7 @@ class CompiledGraph(Generic[StateT]):
                 answer to an interrupt) beside or instead; or a message, or a string, which is the
                 user's. A thread whose run was cut short goes on where it was.
             config: names the thread.
+            other: nothing; what other libraries take is refused with its name here.
             emit: told of each chunk that `astream` would yield, at once, from whatever thread it
                 comes from. What it raises is logged, and changes nothing.
 
@@ -86,18 +90,24 @@ class CompiledGraph(Generic[StateT]):
             ValueError: the config is none; says what of it.
             StorageError: the database, or what is stored there, is not as it should be.
         """
+        refuse_other_keywords("ainvoke", other)
         return await self._execute(
             Input.of(input), Settings.of(config), _guarded(emit) if emit else _nowhere
         )
 
     async def astream(
-        self, input: Any = None, config: Mapping[str, Any] | None = None
+        self,
+        /,
+        input: Any = None,
+        config: Mapping[str, Any] | None = None,
+        **other: Never,
     ) -> AsyncGenerator[Chunk, None]:
         """Run like `ainvoke`, and tell what happens while it does.
 
         A consumer that goes away (`aclose()` of the generator, or a cancelled task) stops the run
         after what is being written. The thread ends `stopped`, and can go on.
         """
+        refuse_other_keywords("astream", other)
         chunks: asyncio.Queue[Chunk | None] = asyncio.Queue()
         given, settings = Input.of(input), Settings.of(config)
         loop, home = asyncio.get_running_loop(), threading.get_ident()

@@ -68,8 +68,9 @@ class Tool:
         if on_unknown not in _POLICIES:
             raise GraphError(f"`on_unknown` must be one of {_POLICIES}, not {on_unknown!r}.")
         # A tool's own signature says nothing of its parameters.
-        inner: Callable[..., Any] = function.function if isinstance(function, Tool) else function
-        self.function = inner
+        self.function: Callable[..., Any] = (
+            function.function if isinstance(function, Tool) else function
+        )
         self.name = _checked_name(_name_of(function) if name is None else name)
         self.description = description or _description_of(function)
         self.on_unknown = on_unknown

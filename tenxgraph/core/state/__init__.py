@@ -1,5 +1,6 @@
 """Messages, the blocks they are made of, and the state of a thread."""
 
+from tenxgraph import _other_names
 from tenxgraph.core.state.agent_state import AgentState, ExecutionState, Interrupt, RunStatus
 from tenxgraph.core.state.blocks import (
     AudioBlock,
@@ -43,3 +44,5 @@ __all__ = [
     "register_type",
     "replace",
 ]
+
+_other_names.explain_imports(__name__)

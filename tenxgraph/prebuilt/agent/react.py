@@ -3,6 +3,7 @@
 from collections.abc import Callable, Iterable
 from typing import Any, Generic, overload
 
+from tenxgraph._other_names import OtherNames
 from tenxgraph.core.graph import END, Agent, CompiledGraph, StateGraph, ToolNode
 from tenxgraph.core.state import AgentState
 from tenxgraph.core.state.agent_state import StateT
@@ -12,7 +13,7 @@ from tenxgraph.storage.store import BaseStore, MemoryConfig
 __all__ = ["ReactAgent"]
 
 
-class ReactAgent(Generic[StateT]):
+class ReactAgent(OtherNames, Generic[StateT]):
     """A graph of two nodes, `model` and `tools`: the model is asked until it calls no more tools.
 
     Args:

@@ -1,5 +1,6 @@
 """Checkpointers: the memory of threads, on SQLite, PostgreSQL or in memory."""
 
+from tenxgraph import _other_names
 from tenxgraph.core.exceptions import (
     RunInProgressError,
     SchemaVersionError,
@@ -38,3 +39,5 @@ __all__ = [
     "TransientStorageError",
     "create_checkpointer",
 ]
+
+_other_names.explain_imports(__name__)

@@ -9,6 +9,7 @@ from collections.abc import AsyncGenerator, Iterable, Mapping, MutableMapping, S
 from types import TracebackType
 from typing import Any, Generic, Self
 
+from tenxgraph._other_names import OtherNames
 from tenxgraph._sync import closing_twin, sync_iterator_twin, sync_twin
 from tenxgraph.core.state import Message
 from tenxgraph.core.state.agent_state import StateT
@@ -23,7 +24,7 @@ Config = MutableMapping[str, Any]
 newest state, and a write, record the thread's version in it under `_checkpoint_version`."""
 
 
-class BaseCheckpointer(ABC, Generic[StateT]):
+class BaseCheckpointer(OtherNames, ABC, Generic[StateT]):
     """The memory of threads: states, messages, tool executions.
 
     Every method that takes a config raises `ValueError` where `thread_id`, or with isolation
