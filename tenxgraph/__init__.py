@@ -10,7 +10,16 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from tenxgraph.core.exceptions import StaleStateError
-    from tenxgraph.core.graph import END, START, Agent, Command, StateGraph, interrupt, tool
+    from tenxgraph.core.graph import (
+        END,
+        START,
+        Agent,
+        Command,
+        ContextWindow,
+        StateGraph,
+        interrupt,
+        tool,
+    )
     from tenxgraph.core.state import AgentState, Message, ToolCall
     from tenxgraph.prebuilt.agent import ReactAgent
     from tenxgraph.storage.checkpointer import create_checkpointer
@@ -22,6 +31,7 @@ __all__ = [
     "Agent",
     "AgentState",
     "Command",
+    "ContextWindow",
     "Message",
     "ReactAgent",
     "StaleStateError",
@@ -39,6 +49,7 @@ _HOMES = {
     "Agent": "tenxgraph.core.graph",
     "AgentState": "tenxgraph.core.state",
     "Command": "tenxgraph.core.graph",
+    "ContextWindow": "tenxgraph.core.graph",
     "Message": "tenxgraph.core.state",
     "ReactAgent": "tenxgraph.prebuilt.agent",
     "StaleStateError": "tenxgraph.core.exceptions",

@@ -35,7 +35,9 @@ __all__ = [
 ]
 
 # The library's own fields of a state are changed by the graph, and not by a client.
-_OWN_FIELDS = frozenset({"context", "messages", "context_summary", "execution_meta"})
+_OWN_FIELDS = frozenset(
+    {"context", "messages", "context_summary", "context_summary_until", "execution_meta"}
+)
 
 
 class _Strict(BaseModel):

@@ -14,6 +14,7 @@ PROMISED = {
         "Chunk",
         "Command",
         "CompiledGraph",
+        "ContextWindow",
         "END",
         "START",
         "StateGraph",

@@ -6,6 +6,7 @@ from tenxgraph.core.graph.builder import StateGraph
 from tenxgraph.core.graph.chunks import Chunk
 from tenxgraph.core.graph.command import Command
 from tenxgraph.core.graph.compiled import CompiledGraph
+from tenxgraph.core.graph.context_window import ContextWindow
 from tenxgraph.core.graph.edges import END, START
 from tenxgraph.core.graph.interrupts import interrupt
 from tenxgraph.core.graph.run_result import RunResult
@@ -19,6 +20,7 @@ __all__ = [
     "Chunk",
     "Command",
     "CompiledGraph",
+    "ContextWindow",
     "RunResult",
     "StateGraph",
     "ToolNode",

@@ -7,6 +7,7 @@ from uuid import uuid4
 from tenxgraph._other_names import KEYWORDS, refuse_other_keywords
 from tenxgraph.core.exceptions import GraphError
 from tenxgraph.core.graph.chunks import Chunk
+from tenxgraph.core.graph.context_window import ContextWindow, Trimmed, summary_text
 from tenxgraph.core.graph.models import ChatModel, FunctionModel
 from tenxgraph.core.graph.openai_model import OpenAIModel
 from tenxgraph.core.graph.output import OutputSchema
@@ -39,6 +40,7 @@ class Agent:
             schema. The answer's text is JSON of that form, or the node fails.
         base_url: another server; by default the environment's `OPENAI_BASE_URL`, else OpenAI.
         api_key: the key; by default the environment's `OPENAI_API_KEY`.
+        context_window: how much of a long context is sent; by default all of it.
         model_options: see `OpenAIModel`: `temperature`, `timeout`, `max_retries`, `stream`,
             `omit`, ...
 
@@ -59,6 +61,7 @@ class Agent:
         output_schema: Any = None,
         base_url: str | None = None,
         api_key: str | None = None,
+        context_window: ContextWindow | None = None,
         **model_options: Any,
     ) -> None:
         others = [name for name in model_options if name in KEYWORDS["Agent"]]
@@ -69,6 +72,7 @@ class Agent:
         self._model = _as_model(model, self._output, options)
         self._prompt = _as_prompt(system_prompt)
         self._memory = memory
+        self._window = _as_window(context_window)
         self.tool_node = tool_node
         if memory is not None:
             self._add_memory(memory)
@@ -79,8 +83,12 @@ class Agent:
         config: Mapping[str, Any],
         store: Any = None,
         emit: Callable[[Any], None] | None = None,
-    ) -> Message:
-        """The model's answer to the context; as a node, or from a node of your own.
+    ) -> Any:
+        """Ask the model; as a node, or from a node of your own.
+
+        Returns:
+            The model's answer, a `Message`. Where a `ContextWindow` has made a new summary, a dict
+            of state fields, with the answer in `messages`.
 
         Raises:
             GraphError: the answer has not the form of `output_schema`.
@@ -93,11 +101,14 @@ class Agent:
             if emit is not None:
                 emit(Chunk(type="token", text=text))
 
-        sent = with_one_system_message(self._prompt, memories, sendable(state.context))
+        trimmed = await self._trimmed(state)
+        added = [*memories, summary_text(trimmed.summary)]
+        sent = with_one_system_message(self._prompt, added, sendable(trimmed.context))
         answer = await self._model.answer(sent, tools, on_token)
         if self._output is not None and not answer.tool_calls:
             answer = self._output.read(answer)
-        return _as_new(answer, state)
+        answer = _as_new(answer, state)
+        return {"messages": answer, **trimmed.update} if trimmed.update else answer
 
     @property
     def stores(self) -> list[BaseStore]:
@@ -119,6 +130,11 @@ class Agent:
             user, agent = memory.user_memory, memory.agent_memory
             scope = user if one.__name__ == "user_memory_tool" else agent
             self.tool_node.add(Tool(one, store=memory.store_for(scope, None)))
+
+    async def _trimmed(self, state: AgentState) -> Trimmed:
+        if self._window is None:
+            return Trimmed(state.context, state.context_summary, {})
+        return await self._window.of(state)
 
     async def _memory_texts(
         self, state: AgentState, config: Mapping[str, Any], store: Any
@@ -147,6 +163,15 @@ def _as_model(model: Any, output: OutputSchema | None, options: Mapping[str, Any
         return FunctionModel(model)
     message = f"`model` must be a name, a function or a ChatModel, not {type(model).__name__}."
     raise GraphError(message)
+
+
+def _as_window(window: Any) -> ContextWindow | None:
+    if window is None or isinstance(window, ContextWindow):
+        return window
+    raise GraphError(
+        f"`context_window` must be a ContextWindow, not {type(window).__name__}: "
+        "`ContextWindow(max_messages=40)`."
+    )
 
 
 def _as_prompt(prompt: str | Iterable[Any] | None) -> list[Message]:

@@ -86,7 +86,9 @@ class AgentState(BaseModel):
     context: Annotated[list[Message], add_messages] = Field(default_factory=list)
     """The messages that the model sees, in order."""
     context_summary: str | None = None
-    """What was said before the context, in short."""
+    """What was said before the messages that the model is sent, in short. It is sent as well."""
+    context_summary_until: str | None = None
+    """The id of the last message that a `ContextWindow` has put into the summary."""
     execution_meta: ExecutionState = Field(default_factory=ExecutionState)
 
     # No private attribute: two states are equal whether or not they are stored.

@@ -23,8 +23,8 @@ class ReactAgent(OtherNames, Generic[StateT]):
         system_prompt: a string, or a list of strings, messages or OpenAI dicts.
         memory: the long-term memory.
         state: the class of the state, or an instance whose values new threads begin with.
-        agent_options: `output_schema`, `base_url`, `api_key` and the options of the model; see
-            `Agent`.
+        agent_options: `output_schema`, `context_window`, `base_url`, `api_key` and the options of
+            the model; see `Agent`.
 
     Raises:
         GraphError: something of it cannot be used; says what.
