@@ -1,4 +1,4 @@
-"""The command `tenxgraph`: serve a graph, set its database up, check its settings."""
+"""The command `tenxgraph`: serve a graph, set its database up, check its settings, migrate."""
 
 import argparse
 import os
@@ -13,6 +13,7 @@ from tenxgraph.core.exceptions import (
     TenxGraphError,
     TransientStorageError,
 )
+from tenxgraph.db_command import add_db_command, run_db_command
 
 if TYPE_CHECKING:
     from tenxgraph.core.graph import CompiledGraph
@@ -26,6 +27,8 @@ _FILE_NAME = "10xgraph.json"
 def main(arguments: Sequence[str] | None = None) -> int:
     """Do what the arguments say, and return the exit code: 2 if something in them is wrong."""
     told = _parser().parse_args(arguments)
+    if told.command == "db":  # without the server, which is an extra
+        return run_db_command(told)
     try:
         from tenxgraph.server import SettingsError
     except ImportError as error:
@@ -64,6 +67,7 @@ def _parser() -> argparse.ArgumentParser:
             grace = "seconds that requests have to end in when the server is told to"
             command.add_argument("--grace", type=_from(0, 3600), default=15, help=grace)
             _add_log_options(command)
+    add_db_command(commands)
     return parser
 
 

@@ -112,6 +112,20 @@ def test_a_wheel_sets_itself_up(
     call(environment.python, "-c", NEWCOMER, place, *dsns, cwd=stranger)
 
 
+def test_alembic_finds_the_migrations_of_a_wheel(
+    distributions: list[Path], tmp_path: Path, stranger: Path
+) -> None:
+    _, wheel = sorted(distributions, key=lambda path: path.suffix)
+    environment = Environment(tmp_path / "venv")
+    environment.install(wheel)
+    (stranger / "alembic.ini").write_text("[alembic]\nscript_location = tenxgraph:_alembic\n")
+    database = stranger / "agents.db"
+    command = f"import os; os.environ['TENXGRAPH_DSN'] = {str(database)!r}; "
+    command += "from alembic.config import main; main(['upgrade', 'head'])"
+    call(environment.python, "-c", command, cwd=stranger)
+    call(environment.python, "-m", "tenxgraph", "db", "check", database, cwd=stranger)
+
+
 def test_an_editable_install_sets_itself_up(
     stranger: Path, tmp_path: Path, dsns: list[str]
 ) -> None:

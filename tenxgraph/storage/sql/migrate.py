@@ -37,6 +37,7 @@ __all__ = [
     "REVISIONS",
     "explaining",
     "history",
+    "installed_revision",
     "one_at_a_time",
     "refuse_taken_names",
     "script_location",
