@@ -8,6 +8,7 @@ small one that works offline. For the real ones write `model="gpt-4o-mini"` and
 
 import asyncio
 import tempfile
+from importlib.util import find_spec
 from typing import Any
 
 from tenxgraph.core.state import Message, ToolCall
@@ -22,6 +23,9 @@ from tenxgraph.storage.store.memory_config import (
     UserMemoryConfig,
 )
 from tenxgraph.testing import ScriptedModel
+
+if not all(map(find_spec, ("qdrant_client", "wordllama"))):
+    raise SystemExit('This example needs: pip install "tenxgraph[qdrant,local]"')
 
 
 def scripted(*calls: ToolCall) -> ScriptedModel:

@@ -9,6 +9,7 @@ import asyncio
 import os
 import tempfile
 from contextlib import ExitStack
+from importlib.util import find_spec
 from typing import Any
 
 from tenxgraph.core.state import Message
@@ -17,6 +18,9 @@ from tenxgraph.prebuilt.tools import memory_tool
 from tenxgraph.storage import create_local_qdrant_store
 from tenxgraph.storage.store.embedding import OpenAIEmbedding
 from tenxgraph.testing import OpenAIServer
+
+if not all(map(find_spec, ("openai", "qdrant_client"))):
+    raise SystemExit('This example needs: pip install "tenxgraph[openai,qdrant]"')
 
 REMEMBER = {"action": "store", "content": "Bought a red tent.", "memory_key": "last_purchase"}
 SCRIPT: list[Any] = [

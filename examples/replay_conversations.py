@@ -11,6 +11,7 @@ import json
 import sys
 import time
 from collections.abc import Iterator
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -97,4 +98,6 @@ async def main(dsn: str) -> None:
 if __name__ == "__main__":
     if len(sys.argv) != 2:
         sys.exit(__doc__)
+    if sys.argv[1].startswith("postgres") and not find_spec("asyncpg"):
+        sys.exit('This example needs, for PostgreSQL: pip install "tenxgraph[postgres]"')
     asyncio.run(main(sys.argv[1]))

@@ -9,6 +9,7 @@ import json
 import subprocess
 import sys
 import tempfile
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +20,9 @@ from tenxgraph.storage import create_local_qdrant_store
 from tenxgraph.storage.checkpointer import SqliteCheckpointer
 from tenxgraph.storage.store.embedding import WordLlamaEmbedding
 from tenxgraph.testing import ScriptedModel
+
+if not all(map(find_spec, ("qdrant_client", "wordllama"))):
+    raise SystemExit('This example needs: pip install "tenxgraph[qdrant,local]"')
 
 
 def use_memory(**args: Any) -> ToolCall:
