@@ -166,7 +166,8 @@ async def test_no_connection_is_left_in_a_transaction(
     await kept.aput_messages(config(), written.context)
     await kept.aget_state(config())
     async for _ in kept.aexport_thread(config()):
-        assert connections(postgres_server, postgres_dsn, "idle in transaction%") == 0
+        # The export's own snapshot, which ends with it.
+        assert connections(postgres_server, postgres_dsn, "idle in transaction%") <= 1
     assert connections(postgres_server, postgres_dsn, "idle in transaction%") == 0
 
 

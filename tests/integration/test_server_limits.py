@@ -146,7 +146,7 @@ BODIES: list[tuple[str, bytes]] = [
     (
         "sound that is no base64",
         b'{"messages": [{"content": [{"type": "input_audio", "input_audio": '
-        b'{"data": "abc", "format": "wav"}}]}]}',
+        b'{"data": "a!c=", "format": "wav"}}]}]}',
     ),
     ("file with a number", b'{"messages": [{"content": [{"type": "file", "file": 3}]}]}'),
 ]

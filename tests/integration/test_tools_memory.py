@@ -143,9 +143,9 @@ async def test_postload_registers_the_tools_and_tells_the_model_of_them() -> Non
     result = await app.ainvoke("I have a dog", config())
     names = [one["function"]["name"] for one in model.requests[0].tools]
     assert names == ["user_memory_tool", "agent_memory_tool"]
-    system = [one.text() for one in model.requests[0].messages if one.role == "system"]
-    assert system[0] == "Be kind."
-    assert "user_memory_tool" in system[1]
+    (system,) = [one.text() for one in model.requests[0].messages if one.role == "system"]
+    assert system.startswith("Be kind.\n\n")
+    assert "user_memory_tool" in system
     assert "returns are free" in result["messages"][2].text()
     (memory_of_user,) = await kept.aget_all(USER)
     assert (memory_of_user.category, memory_of_user.memory_type) == ("profile", "semantic")
