@@ -1,5 +1,6 @@
 """Answers that are sent again: each reaches the interrupt that it was given to, and no other."""
 
+import asyncio
 from collections.abc import Callable
 from typing import Any
 
@@ -331,3 +332,81 @@ async def test_somebody_who_is_asked_about_a_tool_that_died_is_asked_anew_in_the
             await refused(agent(), {ids[0]: "rerun"})
         await agent().ainvoke({"resume": {ids[-1]: "it was paid"}}, config())
     assert ran == ["pay", "pay"]
+
+
+async def test_calls_that_overtake_one_another_ask_each_for_itself(backend: Backend) -> None:
+    paid: list[int] = []
+    attempts = 0
+
+    @tool
+    async def pay(amount: int) -> str:
+        """Pay."""
+        if interrupt({"pay": amount}) == "yes":
+            paid.append(amount)
+        return "over"
+
+    async def work(state: AgentState, config: Any, checkpointer: Any) -> str:
+        nonlocal attempts
+        attempts += 1
+        amounts = (5, 5000) if attempts % 2 else (5000, 5)
+
+        async def called(amount: int) -> None:
+            call = ToolCall(id="c", name="pay", args={"amount": amount})
+            asks = Message.assistant(tool_calls=[call], message_id=f"{amount}")
+            own = state.model_copy(update={"context": [*state.context, asks]})
+            await ToolNode([pay])(own, config, checkpointer)
+
+        await asyncio.gather(*map(called, amounts))
+        return "over"
+
+    app = chain(work, checkpointer=backend.make())
+    result = await app.ainvoke("go", config())
+    while result["interrupts"]:
+        answers = {
+            one.id: "yes" if one.value == {"pay": 5} else "no" for one in result["interrupts"]
+        }
+        result = await app.ainvoke({"resume": answers}, config())
+    assert paid == [5]
+
+
+async def test_a_model_that_calls_something_else_the_next_time_is_asked_anew(
+    backend: Backend,
+) -> None:
+    paid: list[int] = []
+    amounts = iter((5, 5000, 5000))
+
+    @tool
+    def pay(amount: int) -> str:
+        """Pay."""
+        if interrupt({"pay": amount}) == "yes":
+            paid.append(amount)
+        return "over"
+
+    async def work(state: AgentState, config: Any, checkpointer: Any) -> list[Message]:
+        call = ToolCall(id="c", name="pay", args={"amount": next(amounts)})
+        own = state.model_copy(update={"context": [Message.assistant(tool_calls=[call])]})
+        return await ToolNode([pay])(own, config, checkpointer)
+
+    app = chain(work, checkpointer=backend.make())
+    first = await paused_id(app, "go")
+    (second,) = (await app.ainvoke({"resume": {first: "yes"}}, config()))["interrupts"]
+    assert (second.value, paid) == ({"pay": 5000}, [])
+    await app.ainvoke({"resume": {second.id: "yes"}}, config())
+    assert paid == [5000]
+
+
+async def test_a_name_with_a_line_break_and_a_list_hide_no_old_answer(backend: Backend) -> None:
+    def ask(state: AgentState) -> str:
+        return f"paid {user_text(state)}" if interrupt(user_text(state)) else "left"
+
+    graph = StateGraph().add_node("as\nk", ask).set_entry_point("as\nk")
+    app = graph.compile(backend.make())
+    first = await paused_id(app, "5")
+    await app.ainvoke({"resume": {first: "yes"}}, config())
+    second = await paused_id(app, "5000")
+    await refused(app, {first: "yes"})
+    for answers in ([{first: "yes"}], [{second: "yes"}]):
+        with pytest.raises(InputError, match="Nothing was done"):
+            await app.ainvoke({"resume": answers}, config())
+    result = await app.ainvoke({"resume": {second: False}}, config())
+    assert result["messages"][-1].text() == "left"

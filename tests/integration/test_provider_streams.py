@@ -217,3 +217,37 @@ async def test_agent_of_a_deviating_server_runs_its_tools(asked: Asked) -> None:
     async with agent.compile() as app:
         result = await app.ainvoke("hi", config())
     assert [one.text() for one in result["messages"]] == ["", "2", "3", "done"]
+
+
+COUNTS_FIRST = {"choices": [], "usage": {"prompt_tokens": 5, "completion_tokens": 0}}
+
+
+@pytest.mark.parametrize("sent", [HELLO[:1], [pieces(piece("", "pay"))], []], ids=str)
+@pytest.mark.parametrize("is_done", [False, True])
+async def test_counts_before_the_first_choice_end_no_answer(
+    asked: Asked, sent: list[Any], is_done: bool
+) -> None:
+    with pytest.raises(GraphError, match="broke off"):
+        await asked(VerbatimStream([COUNTS_FIRST, *sent], is_done=is_done))
+
+
+@pytest.mark.parametrize("reason", ["abort", "timeout", "MALFORMED_FUNCTION_CALL", None])
+@pytest.mark.parametrize("content", ["", None, [{"type": "text", "text": ""}]])
+async def test_an_answer_that_ends_before_its_first_word_is_none(
+    asked: Asked, reason: str | None, content: Any
+) -> None:
+    with pytest.raises(GraphError, match="before its first word"):
+        await asked(whole({"content": content}, reason), stream=False)
+
+
+@pytest.mark.parametrize("stream", [False, True])
+async def test_what_json_cannot_hold_makes_no_later_turn_fail(asked: Asked, stream: bool) -> None:
+    odd = {"content": "hi", "score": float("nan"), "details": [float("inf")]}
+    answer = VerbatimStream([delta(**odd), STOP]) if stream else whole(odd)
+    message, _ = await asked(answer, stream=stream)
+    asked.server.add_answers("ok")
+    model = asked.model()
+    await model.answer([*HI, message, *HI], [], lambda _: None)
+    await model.aclose()
+    said = asked.server.requests[-1].body["messages"][1]
+    assert (said["content"], said["score"], said["details"]) == ("hi", None, [None])

@@ -23,7 +23,7 @@ CUT = [
     "insufficient_system_resource",
     "a word of next year",
 ]
-WHOLE = ["stop", "tool_calls", "STOP", "end_turn", "tool_use", "FinishReason.STOP", "", None]
+WHOLE = ["stop", "tool_calls", "STOP", "end_turn", "tool_use", "FinishReason.STOP", ""]
 
 
 class Till:
@@ -115,3 +115,11 @@ async def test_a_thread_that_was_left_with_a_cut_answer_carries_nothing_out(
 
 async def ledger_of(checkpointer: Checkpointer) -> list[Any]:
     return await checkpointer.alist_tool_results(config())
+
+
+async def test_a_server_that_says_no_reason_may_have_cut_its_answer() -> None:
+    till = Till()
+    (text,) = await told(till, asking(None, ""))
+    assert till.paid == []
+    assert "no finish reason" in text
+    assert await told(till, asking(None, '{"amount": 7}')) == ["paid"]

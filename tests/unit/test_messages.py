@@ -1,6 +1,7 @@
 """Messages and their blocks are values: immutable, comparable, checked when they are made."""
 
 import copy
+import json
 from datetime import UTC, datetime
 from typing import Any
 
@@ -227,4 +228,14 @@ def test_tokens_add_up() -> None:
 def test_an_output_that_python_does_not_write_out_makes_no_turn_fail(output: Any) -> None:
     message = Message.tool_message(output, "a")
     assert message.text() == message.to_openai()["content"]
-    assert "cannot be told" in message.text()
+    assert "0x" in message.text()
+
+
+@pytest.mark.parametrize(
+    "value",
+    [10**5000, datetime(2026, 1, 1), {1}, b"x", float("nan")],
+    ids=["int", "datetime", "set", "bytes", "nan"],
+)
+def test_arguments_that_json_cannot_hold_are_told_in_words(value: Any) -> None:
+    call = ToolCall(name="t", args={"n": value})
+    assert list(json.loads(call.arguments_text())) == ["n"]

@@ -2,6 +2,7 @@
 
 import dataclasses
 import enum
+import itertools
 import json
 import sys
 from collections.abc import Iterator
@@ -14,6 +15,7 @@ import pytest
 from pydantic import BaseModel, model_serializer
 
 from tenxgraph.core.graph.tool_result import error_text, to_result
+from tenxgraph.core.state import Message
 from tenxgraph.core.state.codec import Codec
 
 
@@ -176,3 +178,57 @@ def test_an_integer_that_json_can_hold_stays_a_number() -> None:
 @pytest.mark.parametrize("value", [float("nan"), float("inf"), -float("inf")])
 def test_numbers_that_json_has_not_are_kept(value: float) -> None:
     assert repr(Codec().loads(Codec().dumps(to_result([value])))) == repr([value])
+
+
+class Twice:
+    """An array whose list holds two of its own kind."""
+
+    def tolist(self) -> list[Any]:
+        return [Twice(), Twice()]
+
+
+def doubled(times: int) -> list[Any]:
+    value: list[Any] = [1]
+    for _ in range(times):
+        value = [value, value]
+    return value
+
+
+@dataclasses.dataclass
+class Rows:
+    rows: Any
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        itertools.count(),
+        {"rows": itertools.count()},
+        Rows(itertools.count()),
+        map(str, itertools.count()),
+        [itertools.repeat(1) for _ in range(100)],
+        doubled(40),
+        Twice(),
+    ],
+    ids=["count", "in a dict", "in a dataclass", "map", "many", "doubled", "twice"],
+)
+def test_an_endless_result_is_told_up_to_a_bound(value: Any) -> None:
+    assert len(json.dumps(to_result(value))) < 3_000_000
+
+
+def test_an_iterator_that_raises_is_told_with_its_error() -> None:
+    def rows() -> Iterator[int]:
+        yield 1
+        raise ValueError("the file ended")
+
+    assert to_result({"rows": rows()}) == {"rows": [1, "ValueError: the file ended"]}
+
+
+def test_an_object_that_says_it_is_a_message_is_told_as_what_it_is() -> None:
+    class Lies:
+        __class__ = Message  # type: ignore[assignment]  # what it is not
+
+        def text(self) -> Any:
+            return self
+
+    assert isinstance(to_result(Lies()), str)

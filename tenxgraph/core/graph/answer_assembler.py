@@ -36,6 +36,7 @@ class AnswerAssembler:
         self._usage: dict[str, Any] = {}
         self._model: str | None = None
         self._finish_reason: str | None = None
+        self._has_begun = False
         self._has_ended = False
 
     @property
@@ -43,7 +44,8 @@ class AnswerAssembler:
         """True if the server has said that the answer is over.
 
         It says so by a finish reason, or by a chunk with token counts and without choices, which is
-        the last one of a stream.
+        the last one of a stream. Before the first choice such a chunk ends nothing: some servers
+        count the prompt first.
         """
         return self._has_ended
 
@@ -64,7 +66,7 @@ class AnswerAssembler:
         choices = choices if isinstance(choices, list) else []
         if isinstance(plain.get("usage"), Mapping) and plain["usage"]:
             added(self._usage, plain["usage"], "")
-            self._has_ended = self._has_ended or not choices
+            self._has_ended = self._has_ended or (self._has_begun and not choices)
         for choice in filter(self._is_first, choices[: self._choices]):
             self._add_choice(choice)
 
@@ -85,6 +87,7 @@ class AnswerAssembler:
 
     def _add_choice(self, choice: Mapping[str, Any]) -> None:
         raise_error_of(choice)
+        self._has_begun = True
         delta = choice.get("delta")
         if not isinstance(delta, Mapping):
             delta = choice.get("message")

@@ -6,7 +6,15 @@ from dataclasses import dataclass
 
 from tenxgraph.core.state import Message, ToolCall
 
-__all__ = ["Turn", "cut_reason", "is_empty_object", "is_json_object", "last_turn", "turn_at"]
+__all__ = [
+    "Turn",
+    "cut_reason",
+    "is_cut",
+    "is_empty_object",
+    "is_json_object",
+    "last_turn",
+    "turn_at",
+]
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,13 +89,21 @@ def cut_reason(message: Message) -> str | None:
     """Return the word with which an answer ended before it was whole; None for a whole answer.
 
     Servers have many words for that (`length`, `max_tokens`, `content_filter`, `SAFETY`, `error`,
-    ...), and few for the end of a whole answer: a word that is none of these is one for a cut.
+    ...), and few for the end of a whole answer: a word that is none of these is one for a cut. A
+    server that has answered without a word may have been cut, too.
     """
-    reason = message.metadata.get("finish_reason")
-    if reason is None or reason == "":
-        return None
-    word = str(reason).rpartition(".")[2].lower().replace("-", "_")
-    return None if word in _WHOLE else str(reason)
+    if "finish_reason" not in message.metadata:
+        return None  # not a server's answer
+    reason = message.metadata["finish_reason"]
+    if reason is None:
+        return "no finish reason"
+    return str(reason) if is_cut(str(reason)) else None
+
+
+def is_cut(reason: str) -> bool:
+    """Return True if this is no word for the end of a whole answer."""
+    word = reason.rpartition(".")[2].lower().replace("-", "_")
+    return bool(word) and word not in _WHOLE
 
 
 def is_json_object(text: str) -> bool:

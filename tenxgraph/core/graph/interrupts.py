@@ -27,9 +27,10 @@ __all__ = [
 
 _TOKEN_BYTES = 8
 # What ids of interrupts look like: an answer by such an id is no bare answer to another one.
-_ID = re.compile(rf"[0-9a-f]{{{2 * _TOKEN_BYTES}}}:.+:\d+(:.+)?")
+_TOKEN = re.compile(rf"[0-9a-f]{{{2 * _TOKEN_BYTES}}}:")
+_ID = re.compile(rf"{_TOKEN.pattern}.+:\d+(:.+)?", re.DOTALL)  # a node's name may have line breaks
 # Those of states without a token, which may be sent again long after.
-_OLD_ID = re.compile(r".+:\d+:.+|(before|after):.+:\d+")
+_OLD_ID = re.compile(r".+:\d+:.+|(before|after):.+:\d+", re.DOTALL)
 
 
 def new_token() -> str:
@@ -93,12 +94,19 @@ class Asking:
         self._asked = Counter[str]()
         self._parts = Counter[str]()
 
-    def within(self, part: str) -> "Asking":
-        """Return the questions of one part of the call, which are counted for themselves.
+    def within(self, position: int, digest: str) -> "Asking":
+        """Return the questions of a tool call, which are counted for themselves.
 
-        A part that comes again, as a tool does in a node that calls tools several times, is another
-        part: the answer to its first question is none to the next one.
+        Another tool or other arguments are another call, in whatever order calls come up: an answer
+        about one of them is none about the other. The same call that comes up again, as in a node
+        that calls tools several times, is another one, too.
+
+        Args:
+            position: of the call in its message.
+            digest: of what is called, with its arguments.
         """
+        # A state of a version that had no token knows its questions by the position alone.
+        part = f"{position}-{digest[:12]}" if _TOKEN.match(self._key) else str(position)
         times = self._parts[part]
         self._parts[part] += 1
         again = f"#{times}" if times else ""
@@ -165,13 +173,17 @@ def check_known(ids: Iterable[str], answer: Any) -> None:
         InputError: it does; it is no bare answer to another one.
     """
     known = set(ids)
-    others = _named(answer, known) - known
+    named = _named(answer, known)
+    if named and not isinstance(answer, Mapping):
+        message = "Answers by id are one dict: {id: answer, ...}, not a list. Nothing was done."
+        raise InputError(message)
+    others = named - known
     if not others:
         return
-    named = ", ".join(map(repr, sorted(others)))
+    told = ", ".join(map(repr, sorted(others)))
     waiting = ", ".join(map(repr, sorted(known))) or "none"
     message = (
-        f"The answer is to questions that do not wait ({named}). Nothing was done. There are: "
+        f"The answer is to questions that do not wait ({told}). Nothing was done. There are: "
         f"{waiting}."
     )
     raise InputError(message)
@@ -179,6 +191,8 @@ def check_known(ids: Iterable[str], answer: Any) -> None:
 
 def _named(answer: Any, known: set[str]) -> set[str]:
     """Return the keys of an answer if they are ids of interrupts; none of a bare answer."""
+    if isinstance(answer, list | tuple):
+        return set().union(*(_named(one, known) for one in answer if isinstance(one, Mapping)))
     if not isinstance(answer, Mapping) or not answer:
         return set()
     keys = [str(key) for key in answer]

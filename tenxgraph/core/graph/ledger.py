@@ -21,6 +21,7 @@ from tenxgraph.core.exceptions import (
 from tenxgraph.core.graph import unrecorded
 from tenxgraph.core.graph.shield import unbroken
 from tenxgraph.core.state import Message, ToolCall
+from tenxgraph.core.state.json_words import as_json
 from tenxgraph.storage.checkpointer import BaseCheckpointer, ToolExecution
 
 __all__ = ["Asked", "Ledger", "Outcome"]
@@ -53,7 +54,11 @@ class Asked:
     @property
     def digest(self) -> str:
         """What was asked for, in short: another tool or other arguments are another call."""
-        text = json.dumps([self.call.name, self.call.args], sort_keys=True, default=str)
+        asked = [self.call.name, self.call.args]
+        try:
+            text = json.dumps(asked, sort_keys=True, default=str)
+        except (TypeError, ValueError):  # an integer that Python does not write out
+            text = json.dumps(as_json(asked), sort_keys=True)
         return hashlib.sha256(text.encode()).hexdigest()[:32]
 
     def idempotency_key(self, thread_id: str) -> str:

@@ -10,6 +10,7 @@ from tenxgraph.core.graph.answer_assembler import AnswerAssembler
 from tenxgraph.core.graph.models import OnToken
 from tenxgraph.core.graph.provider_answer import read_answer, words_of
 from tenxgraph.core.state import Message
+from tenxgraph.core.state.json_words import as_json
 from tenxgraph.core.state.unicode import valid_unicode
 
 if TYPE_CHECKING:
@@ -78,7 +79,8 @@ class OpenAIModel:
             openai.OpenAIError: the service refused, or is away.
             GraphError: the answer broke off or was withheld, or the service failed on the way.
         """
-        sent = [message.to_openai(omit=self._omit) for message in messages]
+        # What JSON cannot hold, such as NaN in a key that a server has sent, makes no turn fail.
+        sent = as_json([message.to_openai(omit=self._omit) for message in messages])
         request = {**self._request, "messages": sent}
         if tools:
             request["tools"] = list(tools)

@@ -7,6 +7,7 @@ from typing import Any
 from pydantic import BaseModel
 
 from tenxgraph.core.exceptions import GraphError
+from tenxgraph.core.graph.calls import is_cut
 from tenxgraph.core.graph.streamed_value import json_text
 from tenxgraph.core.state import Message, TokenUsages
 
@@ -127,18 +128,26 @@ def _check_end(
 ) -> None:
     if reason in _FAILURES:
         raise GraphError(f"The model {model!r} failed while it answered (`{reason}`).")
-    if reason not in ("content_filter", "length"):
-        return
-    if any(said.get(key) for key in ("content", "tool_calls", "refusal", "audio")):
+    if _says_anything(said) or (reason is not None and not is_cut(reason)):
         return
     if reason == "content_filter":
         message = f"The answer of {model!r} was withheld by the content filter of its server."
         raise GraphError(message)
+    if reason != "length":
+        why = f"`{reason}`" if reason else "without a reason"
+        raise GraphError(f"The answer of {model!r} ended before its first word ({why}).")
     spent = f" after {usages.completion_tokens} tokens" if usages else ""
     raise GraphError(
         f"The answer of {model!r} was cut{spent}, before its first word. Raise `max_tokens`, or "
         "lower the effort of reasoning."
     )
+
+
+def _says_anything(said: Mapping[str, Any]) -> bool:
+    content = said.get("content")
+    empty = {"type": "text", "text": ""}
+    words = [part for part in content if part != empty] if isinstance(content, list) else content
+    return bool(words) or any(said.get(key) for key in ("tool_calls", "refusal", "audio"))
 
 
 def _cleaned(said: Mapping[str, Any]) -> dict[str, Any]:

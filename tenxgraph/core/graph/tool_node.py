@@ -110,7 +110,7 @@ class ToolNode:
     async def _outcome(self, asked: Asked, ledger: Ledger, given: Mapping[str, Any]) -> Outcome:
         current = asking.get()
         if current is not None:
-            asking.set(current.within(str(asked.position)))
+            asking.set(current.within(asked.position, asked.digest))
         tool = self._tools.get(asked.call.name)
         if tool is None:
             known = ", ".join(self._tools) or "none"

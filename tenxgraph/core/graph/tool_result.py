@@ -6,8 +6,10 @@ else a text that names its type.
 """
 
 import contextlib
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import fields, is_dataclass
 from enum import Enum
+from itertools import islice
 from typing import Any
 
 from pydantic_core import to_jsonable_python
@@ -22,6 +24,8 @@ __all__ = ["error_text", "to_result"]
 _DEEPEST = 100
 # Python turns any integer of up to 640 digits into text, whatever its limit is set to.
 _LARGEST_INT_BITS = 2_100
+_MOST_VALUES = 100_000
+_MOST_OF_AN_ITERATOR = 10_000
 _SERIES = (list, tuple, set, frozenset)
 
 
@@ -31,9 +35,10 @@ def to_result(value: Any) -> Any:
     Numbers and texts of a subclass become plain ones, an enum its value, an array a list. A model
     or dataclass becomes an object, a message its text, an integer of more than 640 digits a text.
     A value that has no such form, or is nested more than 100 levels deep, becomes its own words.
+    Of an iterator 10,000 values are told, of a result 100,000 in all.
     An image, sound or file stays what it is: alone, in a list of blocks, or in a message.
     """
-    return _with_media(value) or _told(value, 0, ())
+    return _with_media(value) or _Teller().told(value)
 
 
 def error_text(error: BaseException) -> str:
@@ -45,7 +50,7 @@ def error_text(error: BaseException) -> str:
 def _with_media(value: Any) -> list[Any] | None:
     """Return the blocks of a result that has an image, sound or file, or None."""
     with contextlib.suppress(BaseException):  # a list's own methods may raise anything
-        if isinstance(value, Message):
+        if issubclass(type(value), Message):
             return list(value.content) if any(map(is_media, value.content)) else None
         blocks = [value] if is_media(value) else value
         if are_blocks(blocks) and any(map(is_media, blocks)) and all(map(_is_shown, blocks)):
@@ -57,19 +62,61 @@ def _is_shown(block: Any) -> bool:
     return is_media(block) or isinstance(block, TextBlock)
 
 
-def _told(value: Any, depth: int, around: tuple[int, ...]) -> Any:
-    """Return the value in the first form that it has.
+class _Teller:
+    """Tells one result, which may be endless: it stops after so many values."""
 
-    Args:
-        value: the value, or a part of it.
-        depth: how deep the part is.
-        around: the identities of the containers that the part is in.
-    """
-    if value is None or value is True or value is False:
-        return value
-    if id(value) in around:
-        return "..."  # it contains itself
-    return _first(value, (lambda one: _as_json(one, depth, around), _words))
+    def __init__(self) -> None:
+        self._left = _MOST_VALUES
+
+    def told(self, value: Any, depth: int = 0, around: tuple[int, ...] = ()) -> Any:
+        """Return the value in the first form that it has.
+
+        Args:
+            value: the value, or a part of it.
+            depth: how deep the part is.
+            around: the identities of the containers that the part is in.
+        """
+        if value is None or value is True or value is False:
+            return value
+        self._left -= 1
+        if self._left < 0 or id(value) in around:  # too much, or it contains itself
+            return "..."
+        return _first(value, (lambda one: self._as_json(one, depth, around), _words))
+
+    def _as_json(self, value: Any, depth: int, around: tuple[int, ...]) -> Any:
+        if isinstance(value, str):
+            return str.__str__(value)
+        if isinstance(value, int):
+            return _as_int(int.__int__(value))
+        if isinstance(value, float):
+            return float.__float__(value)
+        if issubclass(type(value), Message):  # and not one that only says it is a message
+            return value.text()
+        if depth >= _DEEPEST:
+            return _words(value)
+        inner = (*around, id(value))
+        if isinstance(value, Mapping):
+            items = self._taken(value.items())
+            return {_key(key): self.told(one, depth + 1, inner) for key, one in items}
+        if isinstance(value, _SERIES):
+            return [self.told(one, depth + 1, inner) for one in self._taken(value)]
+        if isinstance(value, Iterator):
+            return self._drained(value, depth, inner)
+        return self.told(_converted(value), depth + 1, inner)
+
+    def _taken(self, values: Iterable[Any]) -> Iterator[Any]:
+        """Return the values that there is room for."""
+        return islice(values, max(0, self._left) + 1)
+
+    def _drained(self, values: Iterator[Any], depth: int, inner: tuple[int, ...]) -> list[Any]:
+        """Return what an iterator yields; of one that raises, also what it raises."""
+        told: list[Any] = []
+        try:
+            for one in islice(values, _MOST_OF_AN_ITERATOR):
+                told.append(self.told(one, depth + 1, inner))
+        except Exception as error:  # noqa: BLE001 - the tool has done its work, whatever comes
+            told.append(f"{type(error).__name__}: {error_text(error)}")
+        return told
 
 
 def _first(value: Any, forms: Iterable[Callable[[Any], Any]]) -> Any:
@@ -82,25 +129,6 @@ def _first(value: Any, forms: Iterable[Callable[[Any], Any]]) -> Any:
 
 def _words(value: Any) -> str:
     return str.__str__(str(value))
-
-
-def _as_json(value: Any, depth: int, around: tuple[int, ...]) -> Any:
-    if isinstance(value, str):
-        return str.__str__(value)
-    if isinstance(value, int):
-        return _as_int(int.__int__(value))
-    if isinstance(value, float):
-        return float.__float__(value)
-    if isinstance(value, Message):
-        return value.text()
-    if depth >= _DEEPEST:
-        return _words(value)
-    inner = (*around, id(value))
-    if isinstance(value, Mapping):
-        return {_key(key): _told(one, depth + 1, inner) for key, one in value.items()}
-    if isinstance(value, _SERIES):
-        return [_told(one, depth + 1, inner) for one in value]
-    return _told(_converted(value), depth + 1, inner)
 
 
 def _as_int(value: int) -> int | str:
@@ -116,6 +144,8 @@ def _converted(value: Any) -> Any:
     """Return what a value that is neither JSON nor a container stands for."""
     if isinstance(value, Enum):
         return value.value
+    if is_dataclass(value) and not isinstance(value, type):
+        return {field.name: getattr(value, field.name) for field in fields(value)}
     as_list = getattr(value, "tolist", None)  # arrays and their scalars
     if callable(as_list):
         return as_list()
@@ -126,7 +156,7 @@ def _key(key: Any) -> str:
     """Return the key of a dict as JSON has it: text."""
     if isinstance(key, str):
         return str.__str__(key)
-    told = _told(key, _DEEPEST - 1, ())
+    told = _Teller().told(key, _DEEPEST - 1)
     if isinstance(told, str):
         return told
     text: str = _first(key, (lambda one: next(iter(to_jsonable_python({one: None}))), _words))

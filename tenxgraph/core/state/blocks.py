@@ -5,7 +5,7 @@ A block type of a newer version, or of a provider, that is not known here is kep
 
 import json
 from collections.abc import Mapping
-from typing import Annotated, Any, ClassVar, Literal, Self
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, Self
 
 from pydantic import (
     AfterValidator,
@@ -21,6 +21,7 @@ from pydantic import (
 )
 
 from tenxgraph.core.state.frozen import freeze
+from tenxgraph.core.state.json_words import json_text
 from tenxgraph.core.state.kept import ABSENT
 
 __all__ = [
@@ -75,7 +76,8 @@ class _Part(_Value):
     """
 
     model_config = ConfigDict(extra="allow")
-    __pydantic_extra__: dict[str, Frozen]
+    if not TYPE_CHECKING:  # to a type checker it would be an argument of `__init__`
+        __pydantic_extra__: dict[str, Frozen]
 
     @property
     def raw(self) -> Any:
@@ -119,7 +121,7 @@ class ToolCall(_Part):
         """The arguments as JSON text, to the letter as they came."""
         if self.arguments is not None:
             return self.arguments
-        return json.dumps(self.args, ensure_ascii=False, separators=(",", ":"))
+        return json_text(self.args, separators=(",", ":"))
 
 
 class TextBlock(_Part):
