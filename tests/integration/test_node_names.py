@@ -132,3 +132,10 @@ async def test_what_is_no_text_is_refused_before_anything_runs(backend: Backend)
     graph.add_node("first", lambda: None).add_edge(START, Number.ONE)  # type: ignore[arg-type]
     with pytest.raises(GraphError, match="no such node"):
         graph.compile(backend.make())
+
+
+@pytest.mark.parametrize("names", [Step, Old, Plain, Names], ids=lambda one: one.__name__)
+async def test_one_name_alone_is_a_name_and_not_its_letters(names: Any, backend: Backend) -> None:
+    graph = StateGraph().add_node("first", lambda: "1").set_entry_point("first")
+    app = graph.compile(backend.make(), interrupt_before=names.FIRST)
+    assert (await app.ainvoke("go", config()))["interrupts"]

@@ -174,6 +174,19 @@ async def test_refusal_of_the_model_is_told_as_a_refusal(
     assert e.value.__cause__.refusal == "I cannot."
 
 
+@pytest.mark.parametrize("stream", [False, True])
+async def test_refusal_in_a_part_of_the_content_is_a_refusal(
+    server: OpenAIServer, stream: bool
+) -> None:
+    said = {"role": "assistant", "content": [{"type": "refusal", "refusal": "I cannot."}]}
+    choice = {"index": 0, "finish_reason": "stop", "delta" if stream else "message": said}
+    answer = {"choices": [choice]}
+    server.add_answers(VerbatimStream([answer]) if stream else VerbatimAnswer(answer))
+    async with react(server, output_schema=Answer, stream=stream) as app:
+        with pytest.raises(NodeError, match=r"RefusalError: .*refused to answer: I cannot\."):
+            await app.ainvoke("1 + 2?", config())
+
+
 async def test_list_is_asked_for_as_an_object_and_answered_as_a_list(server: OpenAIServer) -> None:
     server.add_answers('{"answer": [1, 2]}')
     async with react(server, output_schema=list[int]) as app:

@@ -239,3 +239,21 @@ def test_an_output_that_python_does_not_write_out_makes_no_turn_fail(output: Any
 def test_arguments_that_json_cannot_hold_are_told_in_words(value: Any) -> None:
     call = ToolCall(name="t", args={"n": value})
     assert list(json.loads(call.arguments_text())) == ["n"]
+
+
+def test_an_edited_call_is_sent_with_its_new_arguments() -> None:
+    written = {"name": "pay", "arguments": '{"amount": 5000}'}
+    said = {
+        "role": "assistant",
+        "tool_calls": [{"id": "1", "type": "function", "function": written}],
+    }
+    message = Message.from_openai(said)
+    assert message.to_openai()["tool_calls"][0]["function"] == written
+    (call,) = message.tool_calls
+    edited = message.model_copy(
+        update={"tool_calls": [call.model_copy(update={"args": {"amount": 5}})]}
+    )
+    sent = edited.to_openai()["tool_calls"][0]["function"]
+    assert json.loads(sent["arguments"]) == {"amount": 5}
+    renamed = call.model_copy(update={"name": "refund"})
+    assert renamed.arguments_text() == written["arguments"]

@@ -15,7 +15,7 @@ import pytest
 from pydantic import BaseModel, model_serializer
 
 from tenxgraph.core.graph.tool_result import error_text, to_result
-from tenxgraph.core.state import Message
+from tenxgraph.core.state import ImageBlock, Message
 from tenxgraph.core.state.codec import Codec
 
 
@@ -232,3 +232,12 @@ def test_an_object_that_says_it_is_a_message_is_told_as_what_it_is() -> None:
             return self
 
     assert isinstance(to_result(Lies()), str)
+
+
+def test_an_image_that_was_made_without_a_check_is_told_in_words() -> None:
+    unchecked: Any = ImageBlock
+    odd = unchecked.model_construct(type="image", data="no bytes")
+    for result in (odd, [odd], Message.model_construct(role="tool", content=(odd,))):
+        json.dumps(to_result(result))
+    good = ImageBlock(data=b"png", media_type="image/png")
+    assert to_result(good) == [good]

@@ -1,6 +1,7 @@
 """StateGraph: nodes and edges, checked when it is compiled."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from enum import Enum
 from typing import Any, Generic, Self, overload
 
 from tenxgraph._other_names import OtherNames
@@ -130,5 +131,8 @@ class StateGraph(OtherNames, Generic[StateT]):
         return self
 
 
-def _names(given: Iterable[str] | None) -> frozenset[str]:
+def _names(given: str | Enum | Iterable[str] | None) -> frozenset[str]:
+    """Return the names, of one alone as well: its letters would be taken for names."""
+    if isinstance(given, str | Enum):
+        given = (as_name(given),)
     return frozenset(map(as_name, given or ()))

@@ -155,6 +155,7 @@ def _cleaned(said: Mapping[str, Any]) -> dict[str, Any]:
     message = {key: value for key, value in said.items() if value not in (None, [], {})}
     message["role"] = "assistant"
     message["content"] = message.get("content") or None
+    _move_refusal(message)
     if message.get("refusal") == "":
         del message["refusal"]
     calls = _calls(message.pop("tool_calls", None))
@@ -162,6 +163,16 @@ def _cleaned(said: Mapping[str, Any]) -> dict[str, Any]:
     if not calls and isinstance(message.get("function_call"), Mapping):
         calls = _calls([{"function": message.pop("function_call")}])
     return message | ({"tool_calls": calls} if calls else {})
+
+
+def _move_refusal(message: dict[str, Any]) -> None:
+    """Take a refusal that came as a part of the content for the refusal of the message."""
+    content = message["content"]
+    parts = content if isinstance(content, list) else []
+    refusals = [one for one in parts if isinstance(one, Mapping) and one.get("type") == "refusal"]
+    if refusals and not message.get("refusal"):
+        message["refusal"] = "".join(str(one.get("refusal") or "") for one in refusals)
+        message["content"] = [one for one in parts if one not in refusals] or None
 
 
 def _calls(calls: Any) -> list[dict[str, Any]]:

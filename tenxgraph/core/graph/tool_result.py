@@ -51,11 +51,16 @@ def _with_media(value: Any) -> list[Any] | None:
     """Return the blocks of a result that has an image, sound or file, or None."""
     with contextlib.suppress(BaseException):  # a list's own methods may raise anything
         if issubclass(type(value), Message):
-            return list(value.content) if any(map(is_media, value.content)) else None
+            return _checked(value.content) if any(map(is_media, value.content)) else None
         blocks = [value] if is_media(value) else value
         if are_blocks(blocks) and any(map(is_media, blocks)) and all(map(_is_shown, blocks)):
-            return list(blocks)
+            return _checked(blocks)
     return None
+
+
+def _checked(blocks: Iterable[Any]) -> list[Any]:
+    """Return the blocks; raise `ValueError` for one that was made without a check and is odd."""
+    return [type(one).model_validate({**one.__dict__, **(one.model_extra or {})}) for one in blocks]
 
 
 def _is_shown(block: Any) -> bool:

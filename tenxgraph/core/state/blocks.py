@@ -117,6 +117,12 @@ class ToolCall(_Part):
         exact = call.arguments_text() == arguments
         return call if exact else call.model_copy(update={"arguments": arguments})
 
+    def model_copy(self, *, update: Mapping[str, Any] | None = None, deep: bool = False) -> Self:
+        """Return an edited copy. New `args` replace the text that the model wrote."""
+        if update and "args" in update and "arguments" not in update:
+            update = {**update, "arguments": None}
+        return super().model_copy(update=update, deep=deep)
+
     def arguments_text(self) -> str:
         """The arguments as JSON text, to the letter as they came."""
         if self.arguments is not None:

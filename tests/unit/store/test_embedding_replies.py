@@ -105,6 +105,8 @@ REFUSALS = [
     ServerError(400, "encoding_format: base64 is not supported"),
     ServerError(422, "[{'loc': ['body', 'encoding_format'], 'msg': \"Input should be 'float'\"}]"),
     ServerError(400, "Only float embeddings; BASE64 unknown"),
+    ServerError(400, "only float is supported"),
+    ServerError(501, "base64 is not implemented"),
 ]
 
 

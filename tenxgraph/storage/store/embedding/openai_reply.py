@@ -20,7 +20,8 @@ __all__ = [
 EncodingFormat = Literal["base64", "float"]
 
 _BYTES_OF_FLOAT = 4
-_REFUSALS = (400, 422)
+_REFUSALS = (400, 415, 422, 500, 501)
+_WORDS = ("encoding_format", "base64", "float")
 _REMEDY = 'Pass `encoding_format="float"` to OpenAIEmbedding.'
 
 
@@ -44,7 +45,7 @@ def checked_encoding_format(encoding_format: object) -> EncodingFormat | None:
 def refuses_base64(error: "APIStatusError") -> bool:
     """Return True if the server does not know the format, and not something else of the request."""
     told = f"{error} {error.body}".lower()
-    return error.status_code in _REFUSALS and ("encoding_format" in told or "base64" in told)
+    return error.status_code in _REFUSALS and any(word in told for word in _WORDS)
 
 
 def vectors_of(reply: Any) -> list[list[float]]:
