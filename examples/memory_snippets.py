@@ -15,6 +15,7 @@ from tenxgraph.core.state import Message, ToolCall
 from tenxgraph.prebuilt.agent import ReactAgent
 from tenxgraph.prebuilt.tools import memory_tool
 from tenxgraph.storage import create_local_qdrant_store
+from tenxgraph.storage.checkpointer import InMemoryCheckpointer
 from tenxgraph.storage.store import BaseStore
 from tenxgraph.storage.store.embedding import WordLlamaEmbedding
 from tenxgraph.storage.store.memory_config import (
@@ -40,7 +41,7 @@ def use(name: str, **args: Any) -> ToolCall:
 
 async def ask(agent: ReactAgent[Any], store: BaseStore, user: str, text: str) -> None:
     """Run an agent once, and print its answer."""
-    app = agent.compile(store=store)
+    app = agent.compile(checkpointer=InMemoryCheckpointer(), store=store)
     result = await app.ainvoke(
         {"messages": [Message.text_message(text)]},
         config={"thread_id": f"thread of {user}", "user_id": user},
